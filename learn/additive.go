@@ -6,11 +6,11 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Additive is the head of additive personalization: (common row + own row) .
-// vector + bias. The fields are slots; both tables have rows of the same width.
+// Additive is the score function of additive personalization: (common row + own row) . vector +
+// bias. The fields are slots. Both tables have rows of the same width.
 type Additive struct{ Common, Own, Vector, Bias int }
 
-// Logits scores a batch.
+// Logits sets out to the logits of a batch.
 func (h Additive) Logits(w *method.Work, b *method.Batch, out []float32) {
 	c, o, v := &w.View[h.Common], &w.View[h.Own], w.View[h.Vector].Val
 	mark := w.Mark()
@@ -21,7 +21,7 @@ func (h Additive) Logits(w *method.Work, b *method.Batch, out []float32) {
 	vec.Add(second, out[:b.N])
 }
 
-// Back adds the gradients.
+// Back adds the gradients of all four slots for dz, the gradient with respect to the logits.
 func (h Additive) Back(w *method.Work, b *method.Batch, dz []float32) {
 	v := &w.View[h.Vector]
 	for _, slot := range [2]int{h.Common, h.Own} {
@@ -32,15 +32,16 @@ func (h Additive) Back(w *method.Work, b *method.Batch, dz []float32) {
 	w.View[h.Bias].Grad[0] += vec.Sum(dz[:b.N])
 }
 
-// AdditiveRates are the coefficients of a step on an Additive.
+// AdditiveRates holds the coefficients of a step on an Additive.
 type AdditiveRates struct {
-	Score, Rows      Schedule // rates
+	Score, Rows      Schedule // learning rates
 	Decay            float32
-	Separate, L1, L2 Schedule // weights of the terms Apart, L1 and L2
+	Separate, L1, L2 Schedule // weights of the terms Separate, L1 and L2
 }
 
-// Descend takes one joint step on everything with the mean binary cross entropy and
-// the terms, as Descend of the package does; the rows move in one pass.
+// Descend returns a joint step on all four slots with the mean binary cross entropy and the
+// terms of p. It updates the rows in one fused pass; the result equals that of the package
+// function Descend up to rounding.
 func (h Additive) Descend(m method.Learner, p AdditiveRates) method.Step {
 	plain := h.Plainly(m, p)
 	return method.Step{MovesRows: true, Oracles: plain.Oracles, Do: func(w *method.Work, b *method.Batch) float64 {
@@ -51,15 +52,16 @@ func (h Additive) Descend(m method.Learner, p AdditiveRates) method.Step {
 	}}
 }
 
-// Plainly is Descend for a learner that is more than the head: a plug-in around it.
+// Plainly returns the unfused form of Descend. A plug-in that wraps the score function uses it
+// with the wrapping learner m.
 func (h Additive) Plainly(m method.Learner, p AdditiveRates) method.Step {
 	return Descend(WithTerms(BCE(m), Separate(h.Own, h.Common, p.Separate), L1(h.Common, p.L1), L2(h.Common, p.L2)),
 		SGD(h.Vector, p.Score, p.Decay), SGD(h.Bias, p.Score, p.Decay), SGD(h.Own, p.Rows, p.Decay),
 		SGD(h.Common, p.Rows, p.Decay))
 }
 
-// pull works on the batch's distinct rows: a row that occurs n times has one logit,
-// and n gradients that differ only by their labels.
+// pull works on the batch's distinct rows: a row that occurs n times has one logit, and its n
+// gradients differ only by their labels.
 func (h Additive) pull(w *method.Work, b *method.Batch, p *AdditiveRates) float64 {
 	c, o, v, bias := &w.View[h.Common], &w.View[h.Own], &w.View[h.Vector], w.View[h.Bias].Val
 	rows := b.Rows
@@ -107,12 +109,12 @@ func (h Additive) pull(w *method.Work, b *method.Batch, p *AdditiveRates) float6
 	return loss + terms/float64(places)
 }
 
-// tallied is the binary cross entropy of the samples that each lists, of rows with
-// probability q; as in PyTorch, a logarithm is never below -100. One logarithm serves
-// six factors: more could vanish. p is room for two numbers a row.
+// tallied returns the summed binary cross entropy of the samples listed in each, for rows with
+// probability q. As in PyTorch, a logarithm is never below -100. Six factors share one
+// logarithm; a product of more could underflow. p is scratch memory for two numbers per row.
 func tallied(q []float32, each []uint32, p []float64) float64 {
 	for i, v := range q {
-		if v != v { // rng.Log is for numbers
+		if v != v { // rng.Log does not accept NaN
 			return float64(v)
 		}
 		p[2*i], p[2*i+1] = max(float64(v), least), max(1-float64(v), least)

@@ -5,9 +5,10 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// RidgeSolve finds a user's vector in closed form: (a0 gram + sum w row row' + reg I)^-1
-// sum v row, over the rows that rd names of a PerItem slot; w are the weights and v the
-// targets times them. gram is the sum of row row' over all items, as a plain slot.
+// RidgeSolve sets dst to a user's vector in closed form: (a0 gram + sum w row row' + reg I)^-1
+// sum v row, over the rows rd of the PerItem slot item. weight holds w, and target holds v: the
+// target values times their weights. gram is a plain slot with the sum of row row' over all
+// items. If the matrix is not positive definite, dst is 0.
 func RidgeSolve(w *method.Work, item, gram *method.View, rd []uint32, weight, target []float32, a0, reg float64,
 	dst []float32,
 ) {
@@ -42,8 +43,8 @@ func RidgeSolve(w *method.Work, item, gram *method.View, rd []uint32, weight, ta
 	}
 }
 
-// FitUser is Least where every item weighs 1, with the regularisation of Rendle et al. (2022):
-// reg for each of the user's items, and a0 times as much for each of the catalogue.
+// FitUser is RidgeSolve with weight 1 for every item and the regularisation of Rendle et al.
+// (2022): reg for each of the user's items, plus a0 times reg for each item of the catalogue.
 func FitUser(w *method.Work, item, gram *method.View, rd []uint32, a0, reg float64, dst []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -61,7 +62,7 @@ func Gram(rows []float32, n, dim, stride int, dst []float32) {
 	vec.Gemm(dim, dim, n, x.T(), x, make([]float32, vec.GemmRoom(n)), vec.Rows(dst, stride))
 }
 
-// Column is the first number of each row, and what they add up to.
+// Column returns the first number of each of n rows, and their sum.
 func Column(rows []float32, n, stride int) (out []float64, sum float64) {
 	out = make([]float64, n)
 	for i := range out {

@@ -5,28 +5,28 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Blend shows a score function item rows that are l parts the device's own and 1-l
-// parts frozen ones. Own and Frozen are slots. Where they are the same, the frozen
-// row is the one that was downloaded: the first rows of an arena are the
-// coordinator's, by item, so no device copies the table. Where they are two, the
-// score function must add their rows, and both learn.
+// Blend presents blended item rows to a score function: l times the device's own row plus 1-l
+// times a frozen row. Own and Frozen are slots. If they are the same slot, the frozen row is the
+// downloaded one: an arena starts with the coordinator's rows, indexed by item, so devices do
+// not copy the table. If they differ, the score function must add the two rows, and both are
+// trained.
 type Blend struct {
 	Own, Frozen int
-	PerItem     bool  // every item has an l of its own: |own|^2 / (|own|^2 + |frozen|^2)
-	Score       Score // where it has hidden layers, NTK looks at the last of them
+	PerItem     bool  // l differs by item: |own|^2 / (|own|^2 + |frozen|^2)
+	Score       Score // if it has hidden layers, NTK uses the last of them
 }
 
-// blendSpace is what show and takeGrads put aside: the device's own rows, how much they
-// weigh, and the gradients so far.
+// blendSpace holds what show and takeGrads save: the device's own rows, their weights, and the
+// gradients accumulated so far.
 type blendSpace struct{ own, weights, grads method.Buffer }
 
-// blended walks the distinct rows of a batch. Of a batch that is scored, and not
-// trained on, only rows that the device changed are its own.
+// blended iterates over the distinct rows of a batch. In a batch that is scored without
+// training, only the rows that the device changed are its own.
 type blended struct {
 	Blend
 	w     *method.Work
 	b     *method.Batch
-	x, k  int // the next sample, and the rows seen
+	x, k  int // the next sample, and the number of rows seen
 	local uint32
 }
 
@@ -34,7 +34,7 @@ func (m Blend) walk(w *method.Work, b *method.Batch) blended {
 	return blended{Blend: m, w: w, b: b, local: w.View[m.Own].Local}
 }
 
-// next moves on to the first sample of another row.
+// next returns the first sample of the next distinct row, or false at the end.
 func (d *blended) next() (x int, ok bool) {
 	for ; d.x < d.b.N; d.x++ {
 		if d.b.Pos != nil && (d.k == len(d.b.Rows) || d.b.Pos[d.x] != d.b.Rows[d.k]) ||
@@ -48,7 +48,7 @@ func (d *blended) next() (x int, ok bool) {
 	return 0, false
 }
 
-// rows returns the device's own row of a sample, and the frozen one.
+// rows returns the device's own row of a sample and the frozen row.
 func (m Blend) rows(w *method.Work, b *method.Batch, x int) (own, frozen []float32) {
 	own = w.View[m.Own].Row(b.Rd[m.Own][x])
 	if m.Own == m.Frozen {
@@ -57,7 +57,7 @@ func (m Blend) rows(w *method.Work, b *method.Batch, x int) (own, frozen []float
 	return own, w.View[m.Frozen].Row(b.Rd[m.Frozen][x])
 }
 
-// weight is l for one row.
+// weight returns l for one row.
 func (m Blend) weight(l float32, own, frozen []float32) float32 {
 	if !m.PerItem {
 		return l
@@ -65,7 +65,7 @@ func (m Blend) weight(l float32, own, frozen []float32) float32 {
 	return share(float64(vec.Dot(own, own)), float64(vec.Dot(frozen, frozen)))
 }
 
-// share is a/(a+b), and a half where there is nothing to share.
+// share returns a/(a+b), or one half if the sum is not positive.
 func share(a, b float64) float32 {
 	if !(a+b > 0) {
 		return 0.5
@@ -73,8 +73,8 @@ func share(a, b float64) float32 {
 	return float32(a / (a + b))
 }
 
-// show puts blended rows in place of the batch's own, and hide puts those back.
-// The weights are kept too, in the order of the walk.
+// show replaces the batch's own rows by blended rows; hide restores them. It also saves the
+// weights, in iteration order.
 func (m Blend) show(w *method.Work, b *method.Batch, l float32) {
 	stride := w.View[m.Own].Stride
 	space := method.Workspace[blendSpace](&w.Scratch)
@@ -88,9 +88,9 @@ func (m Blend) show(w *method.Work, b *method.Batch, l float32) {
 		l := m.weight(l, own, frozen)
 		weights[d.k-1] = l
 		copy(kept[(d.k-1)*stride:d.k*stride], own)
-		back := 1 - l // of the frozen row
+		back := 1 - l // weight of the frozen row
 		if m.Own != m.Frozen {
-			back = -l // it is added once more by the score function
+			back = -l // the score function adds the frozen row again
 		}
 		vec.Scale(l, own)
 		vec.Axpy(back, frozen, own)
@@ -109,14 +109,15 @@ func (m Blend) hide(w *method.Work, b *method.Batch) {
 	}
 }
 
-// Logits are those of a method that is shown blended rows.
+// Logits sets out to the logits that the method computes from blended rows.
 func (m Blend) Logits(of method.Method, w *method.Work, b *method.Batch, l float32, out []float32) {
 	m.show(w, b, l)
 	of.Logits(w, b, out)
 	m.hide(w, b)
 }
 
-// Back is that of a method that is shown blended rows. l is a constant to it.
+// Back adds the gradients that the learner computes from blended rows. It treats l as a
+// constant.
 func (m Blend) Back(of method.Learner, w *method.Work, b *method.Batch, l float32, dz []float32) {
 	m.show(w, b, l)
 	if w.SkipsGrad(m.Own) && w.SkipsGrad(m.Frozen) {
@@ -129,7 +130,7 @@ func (m Blend) Back(of method.Learner, w *method.Work, b *method.Batch, l float3
 	m.hide(w, b)
 }
 
-// tables lists the slots whose rows learn, without a repetition.
+// tables returns the distinct slots whose rows are trained, and their number.
 func (m Blend) tables() ([2]int, int) {
 	if m.Own == m.Frozen {
 		return [2]int{m.Own}, 1
@@ -137,7 +138,7 @@ func (m Blend) tables() ([2]int, int) {
 	return [2]int{m.Own, m.Frozen}, 2
 }
 
-// takeGrads puts the gradients of the batch's rows aside and clears them.
+// takeGrads saves the gradients of the batch's rows and clears them.
 func (m Blend) takeGrads(w *method.Work, b *method.Batch) {
 	slots, n := m.tables()
 	stride := w.View[m.Own].Stride
@@ -151,7 +152,8 @@ func (m Blend) takeGrads(w *method.Work, b *method.Batch) {
 	}
 }
 
-// giveGrads weighs what has come since, and adds what was there before.
+// giveGrads scales the gradients added since takeGrads by the blend weights and adds the saved
+// ones.
 func (m Blend) giveGrads(w *method.Work, b *method.Batch) {
 	slots, n := m.tables()
 	stride := w.View[m.Own].Stride

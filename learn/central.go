@@ -5,18 +5,18 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Central is a Score trained in one place by Adam, on mini-batches that mix the
-// samples of all users. A row that a batch does not touch keeps value and moments,
-// and all rows share one count of steps (PyTorch's SparseAdam).
+// Central is a Score trained centrally with Adam, on mini-batches that mix the samples of all
+// users. A row that a batch does not touch keeps its value and moments, and all rows share one
+// step counter (PyTorch's SparseAdam).
 type Central struct {
 	Score
 	Loss  string
 	LR    float32
-	Decay float32 // of what a batch touches
-	Start float64 // standard deviation of the rows at the start
+	Decay float32 // weight decay of the parameters that a batch touches
+	Start float64 // standard deviation of the initial rows
 }
 
-// Slots declares the score function's parameters, their moments and Adam's count.
+// Slots returns the slots of the score function, their Adam moments and Adam's step counter.
 func (c Central) Slots() []method.Slot {
 	slots := c.Score.Slots(func(int) bool { return false })
 	slots[ItemSlot].Init.A = c.Start
@@ -25,7 +25,7 @@ func (c Central) Slots() []method.Slot {
 	return ServerAdam(slots)
 }
 
-// ServerAdam makes Server slots of slots, and adds Adam's moments and its count.
+// ServerAdam gives the slots scope Server and appends Adam's moments and step counter.
 func ServerAdam(slots []method.Slot) []method.Slot {
 	for _, s := range slots {
 		s.Init = method.Init{}
@@ -41,7 +41,7 @@ func ServerAdam(slots []method.Slot) []method.Slot {
 	return slots
 }
 
-// PoolAdam is a step of Adam on slots that ServerAdam made.
+// PoolAdam is one Adam step on slots that ServerAdam returned.
 type PoolAdam struct {
 	p     *method.Pool
 	own   int
@@ -49,14 +49,14 @@ type PoolAdam struct {
 	step  AdamStep
 }
 
-// NextServerAdam counts a step and returns it.
+// NextServerAdam increments the step counter and returns the next step.
 func NextServerAdam(p *method.Pool, rate, decay float32) PoolAdam {
 	n := own(p)
 	return PoolAdam{p, n, decay, NextAdam(rate, &p.Value[3*n][0])}
 }
 
-// Move moves what lies from lo on in a slot against its gradient g, which weight
-// decay is added to.
+// Move updates the values of a slot from index lo on with the gradient g, after it adds weight
+// decay to g.
 func (a PoolAdam) Move(slot, lo int, g []float32) {
 	p, n := a.p, a.own
 	val, m, v := p.Value[slot][lo:][:len(g)], p.Value[n+2*slot][lo:][:len(g)], p.Value[n+2*slot+1][lo:][:len(g)]
@@ -66,7 +66,8 @@ func (a PoolAdam) Move(slot, lo int, g []float32) {
 	a.step.Move(g, m, v, val)
 }
 
-// own is the number of slots that are no moments: 3*own+1 are all.
+// own returns the number of slots that are parameters; with moments and counter there are
+// 3*own+1.
 func own(p *method.Pool) int { return (len(p.Value) - 1) / 3 }
 
 // Pass trains on the pool's samples once.
@@ -89,7 +90,7 @@ func (c Central) Pass(p *method.Pool) {
 	}
 }
 
-// batch is one step of a Central.
+// batch is the working memory of one Central step.
 type batch struct {
 	p          *method.Pool
 	b          *method.PoolBatch
@@ -97,8 +98,8 @@ type batch struct {
 	stride     int       // of a user's and of an item's row
 	user, item []float32 // gradients, by position in the batch
 	plain      []float32 // gradients of the slots from LayerSlot on, one after the other
-	m          mlp       // has layers where there are hidden ones
-	x          vec.Mat   // the user's and the item's row side by side
+	m          mlp       // has no layers if the score function has no hidden ones
+	x          vec.Mat   // the user's row and the item's row, concatenated
 }
 
 func (c Central) open(p *method.Pool, b *method.PoolBatch) batch {
@@ -134,7 +135,7 @@ func (c Central) open(p *method.Pool, b *method.PoolBatch) batch {
 	return t
 }
 
-// rows returns the rows of a sample.
+// rows returns the user's row and the item's row of a sample.
 func (t *batch) rows(x int) (user, item []float32) {
 	u, i := int(t.b.User[x])*t.stride, int(t.b.Item[x])*t.stride
 	return t.p.Value[UserSlot][u : u+t.stride], t.p.Value[ItemSlot][i : i+t.stride]
@@ -184,7 +185,7 @@ func (t *batch) backward(dz []float32) {
 	}
 }
 
-// move takes Adam's step on everything that the batch touched.
+// move applies Adam's step to every parameter that the batch touched.
 func (c Central) move(t *batch) {
 	a := NextServerAdam(t.p, c.LR, c.Decay)
 	for k, u := range t.b.Users {

@@ -7,20 +7,19 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// fewest rows of a batch that say something about how its columns hang together.
+// fewest is the smallest number of rows for which column correlations are meaningful.
 const fewest = 8
 
-// Decorrelate makes the columns of a batch's distinct rows independent (the loss
-// of Barlow Twins, Zbontar et al. 2021, on rows and not on images): with the
-// columns of X and Y standardised over the m rows and C = X'Y/m, it adds
+// Decorrelate returns a term that decorrelates the columns of a batch's distinct rows (the loss
+// of Barlow Twins, Zbontar et al. 2021, on rows instead of images): with the columns of X and Y
+// standardised over the m rows and C = X'Y/m, it adds
 //
 //	m * (sum_k (1 - C_kk)^2 + off * sum_k!=l C_kl^2)
 //
-// so that how far a row moves does not depend on how many others there are. Y are
-// the frozen rows and get no gradient. The view says what X is: "global", the
-// device's own rows; "mixed", the blended ones; with "self" it is the own rows
-// against themselves, where only the second sum counts (FedDecorr, Shi et al.
-// 2023). A batch of fewer than 8 rows is left alone.
+// The factor m makes the change of a row independent of the number of rows. Y holds the frozen
+// rows, which get no gradient. The view selects X: "global" is the device's own rows, "mixed"
+// the blended rows, and "self" compares the own rows with themselves, with the second sum only
+// (FedDecorr, Shi et al. 2023). The term skips batches of fewer than 8 rows.
 func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) float32) method.Term {
 	return method.Term{Name: "decorrelate", Slots: []int{m.Own}, Grad: func(w *method.Work, b *method.Batch) float64 {
 		n, dim, stride := len(b.Rows), w.View[m.Own].Slot.Dim, w.View[m.Own].Stride
@@ -74,8 +73,8 @@ func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) floa
 	}}
 }
 
-// standardise gives every column mean 0 and variance 1, and sets dev to its
-// deviation, with 1e-5 in the variance as batch normalisation has it.
+// standardise scales every column to mean 0 and variance 1, and sets dev to the standard
+// deviations. Like batch normalisation, it adds 1e-5 to the variance.
 func standardise(w *method.Work, x vec.Mat, n int, dev []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -99,9 +98,9 @@ func standardise(w *method.Work, x vec.Mat, n int, dev []float32) {
 	}
 }
 
-// slopes turns the sums X'Y into the gradient of the loss by C, sets q_k to the sum
-// over l of C_kl times it, and returns the loss. Of a matrix against itself both
-// sides have the gradient, and the diagonal none.
+// slopes replaces the sums X'Y by the gradient of the loss with respect to C, sets q_k to the
+// sum over l of C_kl times that gradient, and returns the loss. If self is set, both factors
+// contribute to the gradient and the diagonal does not.
 func slopes(c vec.Mat, n, dim int, off float32, self bool, q []float32) float64 {
 	value := 0.0
 	for k := range dim {

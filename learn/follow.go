@@ -8,13 +8,13 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// NextItemLoss is the loss of a history in its order: after each item, minus the logarithm of
-// the softmax of the next one among itself and negatives. The negatives that were
-// drawn for a run of positions serve all of them, so that each meets many (Hidasi and
-// Karatzoglou 2018). With keep below 1, a share of what is read and of each state that is
-// scored with is dropped. The gradient is that of the mean over a history where users
-// count alike, of the sum where rows do, and between the two where roots do. Of a
-// history that is longer than Longest each visit takes a part, from a place that it draws.
+// NextItemLoss returns the next-item loss over a history in order: after each item, minus the
+// logarithm of the softmax probability of the next item against negatives. All positions of a
+// run share the negatives drawn for it, so that each is compared with many (Hidasi and
+// Karatzoglou 2018). If keep is below 1, dropout keeps that fraction of the input and of each
+// scoring state. alike selects the weighting: "users" takes the mean over a history, "rows" the
+// sum, and "roots" a value between them. If a history is longer than Longest, each local
+// training uses a random window of it.
 func (g GRU) NextItemLoss(run int, keep float32, alike string) method.Oracle {
 	scale := func(w *method.Work) float32 {
 		n := float32(min(len(w.History), g.Longest) - 1)
@@ -66,12 +66,12 @@ func (g GRU) NextItemLoss(run int, keep float32, alike string) method.Oracle {
 	}})
 }
 
-// follow is the loss of one run of positions: their states, and the rows of the items
-// that came next.
+// follow returns the loss of one run of positions, given their states and the rows of the items
+// that come next.
 func (g GRU) follow(w *method.Work, next, negatives []uint32, scale float32, states, dstates []float32) float64 {
 	item, bias := &w.View[g.First+gruItem], &w.View[g.First+gruBias]
 	s, m, k := item.Stride, len(next), len(negatives)
-	wide := vec.Pad(k + 1) // the last is the item that came next
+	wide := vec.Pad(k + 1) // the last is the next item
 	mark := w.Mark()
 	defer w.Release(mark)
 	rows, drows, z := w.Floats(k*s), w.Floats(k*s), w.Floats(m*wide)
@@ -108,8 +108,8 @@ func (g GRU) follow(w *method.Work, next, negatives []uint32, scale float32, sta
 	return loss
 }
 
-// softmax replaces logits by the gradient, times scale, of minus the logarithm of the
-// share that the last of them has, and returns that.
+// softmax replaces the logits by scale times the gradient of the negative log probability of the
+// last one, and returns that negative log probability.
 func softmax(z []float32, scale float32) float64 {
 	top := z[0]
 	for _, x := range z {
@@ -120,7 +120,7 @@ func softmax(z []float32, scale float32) float64 {
 	}
 	vec.Sigmoids(z)
 	sum := float32(0)
-	for i, y := range z { // exp(x) = sigmoid(x) / (1 - sigmoid(x)), and no x is above 0
+	for i, y := range z { // exp(x) = sigmoid(x) / (1 - sigmoid(x)); every x is at most 0
 		z[i] = y / (1 - y)
 		sum += z[i]
 	}

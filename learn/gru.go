@@ -8,24 +8,25 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// GRU is a gated recurrent unit (Cho et al. 2014) that reads the rows of a history,
-// the oldest first. From the state h before an item with row x it makes
+// GRU is a gated recurrent unit (Cho et al. 2014) that reads the rows of a history, oldest
+// first. From the state h before an item with row x it computes
 //
 //	r = sigmoid(Wr x + Ur h + br)
 //	z = sigmoid(Wz x + Uz h + bz)
 //	c = tanh(Wc x + bc + r (Uc h + bu))
 //	h = z h + (1-z) c
 //
-// The reset gate stands behind the product with Uc, as in most libraries. An item's
-// score is h . row + bias: rows are read and scored with alike. Of a longer history it
-// reads the newest Longest items. Its slots follow one another from First on: see Slots.
+// As in most libraries, the reset gate applies after the product with Uc. An item's score is h .
+// row + bias: the same rows serve as input and output embeddings. If a history is longer than
+// Longest, the unit reads the newest Longest items. Its slots are consecutive from First on: see
+// Slots.
 type GRU struct {
 	First   int
 	Dim     int
 	Longest int
 }
 
-// The slots of a GRU, counted from its First.
+// The slots of a GRU, relative to its First.
 const (
 	gruItem  = iota // PerItem
 	gruBias         // PerItem
@@ -36,17 +37,17 @@ const (
 	gruSlots
 )
 
-// gruSpace is what read leaves for back.
+// gruSpace holds the intermediate results that read saves for back.
 type gruSpace struct {
-	x     method.Buffer // what is read
-	gates method.Buffer // r, z and c, a row for each step
+	x     method.Buffer // input rows
+	gates method.Buffer // r, z and c, one row per step
 	q     method.Buffer // Uc h + bu
-	h     method.Buffer // states, with that before the first item
-	mask  method.Buffer // what is left of each place that is read
+	h     method.Buffer // states, starting with the one before the first item
+	mask  method.Buffer // dropout mask of the input
 }
 
-// Slots declares what devices share, and the state. start is the standard deviation
-// of the rows at the start.
+// Slots returns the shared slots and the state. start is the standard deviation of the initial
+// rows.
 func (g GRU) Slots(start float64) []method.Slot {
 	d, shared := g.Dim, method.Shared
 	weights := method.Init{Kind: method.Uniform, A: 1 / math.Sqrt(float64(d))}
@@ -70,7 +71,7 @@ func (g GRU) Slots(start float64) []method.Slot {
 	}
 }
 
-// SGD is a rule for each slot.
+// SGD returns a rule for each shared slot, with one rate for rows and one for the network.
 func (g GRU) SGD(rows, network Schedule) []Rule {
 	f := g.First
 	return []Rule{
@@ -79,7 +80,8 @@ func (g GRU) SGD(rows, network Schedule) []Rule {
 	}
 }
 
-// ReadHistory reads a history, as arena rows of the items, and leaves the state behind.
+// ReadHistory reads a history, given as arena rows of the items, and stores the final state in
+// the state slot.
 func (g GRU) ReadHistory(w *method.Work, history []uint32) {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -90,7 +92,7 @@ func (g GRU) ReadHistory(w *method.Work, history []uint32) {
 
 func (g GRU) newest(history []uint32) []uint32 { return history[max(len(history)-g.Longest, 0):] }
 
-// Score scores a batch with a state.
+// Score sets out to the logits of a batch for a state.
 func (g GRU) Score(w *method.Work, b *method.Batch, state, out []float32) {
 	item, bias := &w.View[g.First+gruItem], &w.View[g.First+gruBias]
 	vec.Dots(item.Arena, item.Stride, b.Rd[g.First+gruItem], state, 0, out[:b.N])
@@ -99,8 +101,8 @@ func (g GRU) Score(w *method.Work, b *method.Batch, state, out []float32) {
 	}
 }
 
-// Logits scores a batch: one to recommend from with the state that Settle left, one
-// of a visit with the state after the device's newest item.
+// Logits sets out to the logits of a batch. At inference it uses the state slot, which
+// ReadHistory sets; in local training it uses the state after the device's newest item.
 func (g GRU) Logits(w *method.Work, b *method.Batch, out []float32) {
 	if b.Inference {
 		g.Score(w, b, w.View[g.First+gruState].Val, out)
@@ -113,7 +115,7 @@ func (g GRU) Logits(w *method.Work, b *method.Batch, out []float32) {
 	g.Score(w, b, h[len(h)-s:], out)
 }
 
-// Back is the gradient of the logits of a visit's batch.
+// Back adds the gradients of a batch of local training.
 func (g GRU) Back(w *method.Work, b *method.Batch, dz []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -130,9 +132,9 @@ func (g GRU) Back(w *method.Work, b *method.Batch, dz []float32) {
 	}
 }
 
-// places are where a visit's samples have their rows, in scratch memory.
+// places holds the row positions of the samples of a local training, in scratch memory.
 type places struct {
-	rows      []uint32 // of the history, the oldest first
+	rows      []uint32 // arena rows of the history, oldest first
 	negatives []uint32 // positions in the local block
 }
 
@@ -150,7 +152,7 @@ func (g GRU) places(w *method.Work) places {
 	return places{rows, negatives}
 }
 
-// drop fills a mask: each place is 0 with probability 1-keep, else 1/keep.
+// drop fills a dropout mask: each element is 0 with probability 1-keep, and 1/keep otherwise.
 func drop(r *rng.Rand, keep float32, mask []float32) {
 	level, kept := uint64(float64(keep)*65536), 1/keep
 	bits := uint64(0)
@@ -173,8 +175,8 @@ func times(by, dst []float32) {
 	}
 }
 
-// read returns the state before the first item and those after each. With keep
-// below 1 a share of what is read is dropped.
+// read returns the state before the first item and the state after each item. If keep is below
+// 1, it applies dropout to the input.
 func (g GRU) read(w *method.Work, rows []uint32, keep float32) []float32 {
 	item, in, re, off := &w.View[g.First+gruItem], &w.View[g.First+gruIn], &w.View[g.First+gruRe],
 		w.View[g.First+gruOff].Val
@@ -197,7 +199,7 @@ func (g GRU) read(w *method.Work, rows []uint32, keep float32) []float32 {
 	Gemm(&w.Scratch, n, 3*d, d, vec.Rows(x, s), vec.Rows(in.Val, s).T(), vec.Rows(a, wide))
 	mark := w.Mark()
 	defer w.Release(mark)
-	turned := w.Floats(d * wide) // so that each step reads along its rows
+	turned := w.Floats(d * wide) // transposed, so that each step reads consecutive memory
 	for i := range 3 * d {
 		for j := range d {
 			turned[j*wide+i] = re.Val[i*s+j]
@@ -213,7 +215,7 @@ func (g GRU) read(w *method.Work, rows []uint32, keep float32) []float32 {
 	return h
 }
 
-// step makes the next state, and leaves r, z and c in a.
+// step computes the next state and stores r, z and c in a.
 func (g GRU) step(a, u, bu, q, h, next []float32) {
 	d := g.Dim
 	vec.Add(u[:2*d], a[:2*d])
@@ -231,8 +233,8 @@ func (g GRU) step(a, u, bu, q, h, next []float32) {
 	}
 }
 
-// back adds the gradients for dh, the gradient by the states after each item, with read
-// just done. It changes dh.
+// back adds the gradients for dh, the gradient with respect to the state after each item. It
+// must follow read on the same rows, and it overwrites dh.
 func (g GRU) back(w *method.Work, rows []uint32, dh []float32, keep float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -274,8 +276,8 @@ func (g GRU) back(w *method.Work, rows []uint32, dh []float32, keep float32) {
 	}
 }
 
-// stepBack makes of the gradient by a state those by what its gates add up (down) and
-// by what the recurrent part does (up).
+// stepBack converts the gradient with respect to a state into the gradients with respect to the
+// gates' input sums (down) and to their recurrent parts (up).
 func (g GRU) stepBack(a, q, h, grad, down, up []float32) {
 	d := g.Dim
 	r, z, c := a[:d], a[d:2*d], a[2*d:3*d]

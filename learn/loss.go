@@ -8,14 +8,14 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// LossNamed returns a loss by its name:
+// LossNamed returns the loss with the given name, and panics if the name is unknown:
 //
 //	bce      binary cross entropy; as in PyTorch, a logarithm is never below -100
 //	bpr      Bayesian personalized ranking: -log sigmoid(positive - negative)
 //	squared  squared error against the rating of a positive, and 0 for a negative
 //
-// A device has one user, so any of its positives and any of its negatives make a
-// pair: bpr takes the two of a batch in turn until each was used.
+// A device has one user, so any of its positives and any of its negatives form a pair: bpr
+// cycles through both lists of a batch until every sample was used.
 func LossNamed(name string) method.Loss {
 	switch name {
 	case "bce":
@@ -35,13 +35,13 @@ func LossNamed(name string) method.Loss {
 			},
 		}
 	}
-	panic("learn: no loss " + name)
+	panic("learn: unknown loss " + name)
 }
 
-// BCE is the mean binary cross entropy of a batch.
+// BCE returns the mean binary cross entropy of a batch.
 func BCE(m method.Learner) method.Oracle { return Mean("bce", m) }
 
-// Mean is the mean of a named loss over a batch.
+// Mean returns the mean of a named loss over a batch.
 func Mean(loss string, m method.Learner) method.Oracle {
 	l := LossNamed(loss)
 	grad := func(w *method.Work, b *method.Batch) float64 {
@@ -62,7 +62,7 @@ func Mean(loss string, m method.Learner) method.Oracle {
 	return o
 }
 
-// bceLoss takes one logarithm for four samples.
+// bceLoss returns the summed binary cross entropy. Four samples share one logarithm.
 func bceLoss(b *method.Batch, z []float32) float64 {
 	s, product := 0.0, 1.0
 	for i := range z {
@@ -70,7 +70,7 @@ func bceLoss(b *method.Batch, z []float32) float64 {
 		if b.Y[i] == 0 {
 			p = 1 - p
 		}
-		if p != p { // rng.Log is for numbers
+		if p != p { // rng.Log does not accept NaN
 			return p
 		}
 		product *= max(p, least)
@@ -86,7 +86,7 @@ const least = 3.7200759760208356e-44 // exp(-100)
 
 func needRatings(b *method.Batch, z []float32) {
 	if len(b.Rating) != len(z) {
-		panic("learn: squared error in a visit that is not Rated")
+		panic("learn: squared error requires a visit with UsesRatings")
 	}
 }
 
@@ -100,12 +100,12 @@ func squaredLoss(b *method.Batch, z []float32) float64 {
 	return s
 }
 
-// pairs walks the pairs of a batch: the k-th is of the k-th positive and the k-th
-// negative, each list begun again at its end.
+// pairs iterates over the pairs of a batch: pair k consists of positive k and negative k, and
+// each list restarts at its end.
 type pairs struct {
 	y        []float32
-	n        int // how many there are
-	pos, neg int // of the current pair
+	n        int // number of pairs
+	pos, neg int // samples of the current pair
 }
 
 func pairsOf(y []float32) pairs {
@@ -162,7 +162,7 @@ func bprGrad(s *method.Scratch, b *method.Batch, scale float32, z []float32) {
 	}
 }
 
-// bprLoss is the mean over pairs, times the number of samples.
+// bprLoss returns the mean over pairs, times the number of samples.
 func bprLoss(b *method.Batch, z []float32) float64 {
 	p, s := pairsOf(b.Y), 0.0
 	for range p.n {
@@ -179,9 +179,9 @@ func bprLoss(b *method.Batch, z []float32) float64 {
 	return s * float64(b.N) / float64(p.n)
 }
 
-// InSubBatches takes a batch that is larger than the run's in pieces of that size, in the
-// samples' order, and adds up: a mean over the batch becomes the sum of the means
-// over its pieces, so that the samples of a short last piece weigh more.
+// InSubBatches splits a batch that exceeds the run's batch size into sub-batches of that size,
+// in sample order, and adds up their gradients and losses. A mean over the batch becomes the sum
+// of the sub-batch means, so the samples of a short last sub-batch weigh more.
 func InSubBatches(o method.Oracle) method.Oracle {
 	grad := o.Grad
 	o.HeadLoss = nil
@@ -195,7 +195,7 @@ func InSubBatches(o method.Oracle) method.Oracle {
 	return o
 }
 
-// WithTerms adds regularisers to an oracle. The result can no longer be fused.
+// WithTerms adds regularisers to an oracle. The result is not fused.
 func WithTerms(o method.Oracle, terms ...method.Term) method.Oracle {
 	data := o.Grad
 	o.HeadLoss = nil
@@ -210,5 +210,5 @@ func WithTerms(o method.Oracle, terms ...method.Term) method.Oracle {
 	return o
 }
 
-// Alone is the oracle of a single term.
+// Alone returns an oracle of a single term.
 func Alone(t method.Term) method.Oracle { return method.Oracle{Grad: t.Grad, Terms: []method.Term{t}} }

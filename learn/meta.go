@@ -5,16 +5,16 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Meta is model-agnostic meta-learning (Finn, Abbeel and Levine 2017) on a Side, in
-// its second order. A device's samples are dealt to a support and a query half. With
-// theta_0 = theta and theta_j+1 = theta_j - inner*grad L_support(theta_j), the
-// gradient of L_query(theta_steps) by theta is
+// Meta returns a local training by model-agnostic meta-learning (Finn, Abbeel and Levine 2017)
+// on a FeatureNet, in its second-order form. It splits a device's samples into a support half
+// and a query half. With theta_0 = theta and theta_j+1 = theta_j - inner*grad
+// L_support(theta_j), the gradient of L_query(theta_steps) with respect to theta is
 //
 //	(I - inner*H(theta_0)) ... (I - inner*H(theta_steps-1)) grad L_query(theta_steps)
 //
-// where H is the Hessian of L_support. A product of H with a vector is exact, and as
-// dear as two gradients (Pearlmutter 1994). The visit takes so many steps against
-// that gradient, each with halves of its own. Losses are means of binary cross entropy.
+// where H is the Hessian of L_support. A product of H with a vector is exact and costs two
+// gradients (Pearlmutter 1994). The training takes visits steps against that gradient, each with
+// a new split. Losses are mean binary cross entropies.
 func Meta(s *FeatureNet, steps int, inner, outer Schedule, visits int) method.Visit {
 	return method.Visit{Run: func(w *method.Work) {
 		for v := range visits {
@@ -33,7 +33,7 @@ func Meta(s *FeatureNet, steps int, inner, outer Schedule, visits int) method.Vi
 	}}
 }
 
-// meta is one meta-gradient on one device.
+// meta computes one meta-gradient on one device.
 type meta struct {
 	*FeatureNet
 	w     *method.Work
@@ -42,7 +42,7 @@ type meta struct {
 	t     sided
 }
 
-// size is the number of floats of all slots, with their padding.
+// size returns the number of floats of all slots, padding included.
 func (m *meta) size() int {
 	n := 0
 	for i := range m.slots {
@@ -51,7 +51,7 @@ func (m *meta) size() int {
 	return n
 }
 
-// lay returns a flat vector as slots.
+// lay splits a flat vector into slots.
 func (m *meta) lay(flat []float32) (out [method.MaxSlots][]float32) {
 	for i := range m.slots {
 		n := len(m.w.View[i].Val)
@@ -108,8 +108,8 @@ func (m *meta) shift(by float32, along *[method.MaxSlots][]float32) {
 	}
 }
 
-// on readies the network for samples lo to hi, in pieces of a batch: it returns
-// where the piece ends, with its logits.
+// on runs the network on samples lo to hi, or on the first batch of them, and returns that batch
+// and its logits.
 func (m *meta) on(lo, hi int, grad *[method.MaxSlots][]float32) (*method.Batch, []float32) {
 	b := m.w.Batch(lo, min(lo+m.w.BatchSize, hi))
 	m.t = sided{}
@@ -124,8 +124,8 @@ func (m *meta) on(lo, hi int, grad *[method.MaxSlots][]float32) (*method.Batch, 
 	return b, z
 }
 
-// gradient adds that of the mean loss of samples lo to hi, if grad is not nil, and
-// returns the sum of the losses.
+// gradient adds the gradient of the mean loss of samples lo to hi to grad. If grad is nil, it
+// returns the sum of the losses instead.
 func (m *meta) gradient(lo, hi int, grad *[method.MaxSlots][]float32) float64 {
 	sum := 0.0
 	for at := lo; at < hi; at += m.w.BatchSize {
@@ -142,8 +142,7 @@ func (m *meta) gradient(lo, hi int, grad *[method.MaxSlots][]float32) float64 {
 	return sum
 }
 
-// hessian adds the product of the Hessian of the mean loss of the first n samples
-// and v.
+// hessian adds to out the product of v and the Hessian of the mean loss of the first n samples.
 func (m *meta) hessian(n int, v, out *[method.MaxSlots][]float32) {
 	for at := 0; at < n; at += m.w.BatchSize {
 		mark := m.w.Mark()

@@ -10,8 +10,8 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Layers are the widths of hidden layers, input first. The text forms are "none"
-// and a list such as "64,16".
+// Layers lists the widths of hidden layers, input first. Its text form is "none" or a list such
+// as "64,16".
 type Layers []int
 
 const (
@@ -38,18 +38,18 @@ func (l *Layers) UnmarshalText(text []byte) error {
 	for _, part := range strings.Split(string(text), ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || n < 1 || n > maxWidth {
-			return fmt.Errorf("want none, or the widths of hidden layers, each 1 to %d, such as 64,16", maxWidth)
+			return fmt.Errorf("must be none or the widths of hidden layers, each 1 to %d, such as 64,16", maxWidth)
 		}
 		*l = append(*l, n)
 	}
 	if len(*l) > maxLayers {
-		return fmt.Errorf("at most %d hidden layers", maxLayers)
+		return fmt.Errorf("must have at most %d hidden layers", maxLayers)
 	}
 	return nil
 }
 
-// Slots returns a weight and a bias for each layer on an input of the given width,
-// the last layer with one output. All start as PyTorch's Linear does.
+// Slots returns a weight slot and a bias slot per layer, for an input of the given width; the
+// last layer has one output. The initial values follow PyTorch's Linear.
 func (l Layers) Slots(in int) []method.Slot {
 	var out []method.Slot
 	for i := range len(l) + 1 {
@@ -67,30 +67,29 @@ func (l Layers) Slots(in int) []method.Slot {
 	return out
 }
 
-// mlp is fully connected layers with ReLU (or the logistic function) between them
-// and one output. It is made
-// anew for every call, on memory of others.
+// mlp is a network of fully connected layers with one output and ReLU or the logistic function
+// between layers. It is created for each call and owns no memory.
 type mlp struct {
 	n      int  // samples
-	layers int  // the output's included
-	curved bool // the logistic function takes the place of ReLU
+	layers int  // number of layers, including the output
+	curved bool // use the logistic function instead of ReLU
 	*method.Scratch
 	at [maxLayers + 1]layer
 }
 
-// layer maps in places to out places; its rows of weights lie stride apart. A nil
-// gradient is not wanted.
+// layer maps in inputs to out outputs; the rows of its weights are stride floats apart. A nil
+// gradient is not computed.
 type layer struct {
 	in, out, stride int
 	w, b, gw, gb    []float32
-	h               []float32 // what came out, after ReLU or the logistic function
+	h               []float32 // output, after ReLU or the logistic function
 }
 
-// networkSpace is the input and the activations of a network, as forward leaves them for
-// backward.
+// networkSpace holds the input and the activations of a network, which forward writes and
+// backward reads.
 type networkSpace struct{ input, hidden method.Buffer }
 
-// open lays out the activations of n samples.
+// open allocates the activations of n samples.
 func (m *mlp) open(s *method.Scratch, l Layers, n int) {
 	m.Scratch = s
 	size := 0
@@ -105,15 +104,14 @@ func (m *mlp) open(s *method.Scratch, l Layers, n int) {
 	}
 }
 
-// Gemm is vec.Gemm on scratch memory: c += a b, where c is m by n and a is m by k.
+// Gemm is vec.Gemm with scratch memory: c += a b, where c is m by n and a is m by k.
 func Gemm(s *method.Scratch, m, n, k int, a, b, c vec.Mat) {
 	mark := s.Mark()
 	vec.Gemm(m, n, k, a, b, s.Floats(vec.GemmRoom(k)), c)
 	s.Release(mark)
 }
 
-// forward sets z to the output for the rows of x, whose first layer[0].in places
-// count.
+// forward sets z to the output for the rows of x. It reads the first at[0].in elements of a row.
 func (m *mlp) forward(x vec.Mat, z []float32) {
 	last := m.layers - 1
 	for i := range last {
@@ -134,9 +132,9 @@ func (m *mlp) forward(x vec.Mat, z []float32) {
 	vec.DotsAll(x.Data, x.Row, l.w, l.b[0], z)
 }
 
-// backward adds the gradients for dz, with forward just done on x. It returns the
-// gradient by what the first layer adds up before ReLU, in scratch memory; if dx is not
-// nil, it is set to the gradient by x.
+// backward adds the gradients for dz. It must follow forward on x. It returns the gradient with
+// respect to the first layer's sums before activation, in scratch memory. If dx is not nil,
+// backward also sets it to the gradient with respect to x.
 func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 	last := m.layers - 1
 	l := &m.at[last]
@@ -187,7 +185,7 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 	return d
 }
 
-// bend multiplies d by the slope of the activation, where it gave h.
+// bend multiplies d by the derivative of the activation whose output is h.
 func (m *mlp) bend(h, d []float32) {
 	if !m.curved {
 		vec.ReluBack(h, d)

@@ -7,34 +7,33 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// NeuMF is neural matrix factorisation (He et al. 2017): the places of a user's and
-// an item's vector multiplied (GMF) beside a network on another pair of vectors
-// (MLP), and a head on both:
+// NeuMF is neural matrix factorisation (He et al. 2017): the elementwise product of a user
+// vector and an item vector (GMF), a network on another pair of vectors (MLP), and a head on
+// both:
 //
 //	x0 = [user.mlp ; item.mlp], xl = relu(Wl xl-1 + bl)
 //	logit = head.gmf . (user.gmf * item.gmf) + head.mlp . xL + head.bias
 //
-// The vectors of the network are as wide as its first layer. There is at least one
-// hidden layer. It owns the first slots of a method.
+// The vectors of the network are as wide as its first layer. There must be at least one hidden
+// layer. NeuMF uses the first slots of a method.
 type NeuMF struct {
-	Dim    int // of GMF
+	Dim    int // width of the GMF vectors
 	Hidden Layers
 }
 
-// The slots of NeuMF: these, then the weights and biases of the hidden layers in
-// turn, the head on the last of them, its bias, and the head on GMF.
+// The slots of NeuMF: these, then weights and bias of each hidden layer, the head on the last of
+// them, its bias, and the head on GMF.
 const (
 	neuGMF = iota
 	neuMLP
-	neuP // the user's, for GMF
-	neuQ // and for the network
+	neuP // the user's vector for GMF
+	neuQ // the user's vector for the network
 	neuLayer
 )
 
-// Slots declares the parameters: the user's two vectors stay, all else is shared.
-// The start is that of He et al.'s code in PyTorch: vectors from a normal
-// distribution of deviation 0.01, layers by Glorot's uniform rule, the head by He's
-// with a gain of 1, biases 0.
+// Slots returns the slots: the user's two vectors are private, all others are shared. The
+// initial values are those of He et al.'s PyTorch code: vectors from a normal distribution with
+// deviation 0.01, layers by Glorot's uniform rule, the head by He's with a gain of 1, biases 0.
 func (n NeuMF) Slots() []method.Slot {
 	near := method.Init{Kind: method.Normal, A: 0.01}
 	uniform := func(a float64) method.Init { return method.Init{Kind: method.Uniform, A: math.Sqrt(a)} }
@@ -68,7 +67,7 @@ func (n NeuMF) Slots() []method.Slot {
 	})
 }
 
-// Groups returns the slots that are shared, and those of the user.
+// Groups returns the shared slots and the user's slots.
 func (n NeuMF) Groups() (shared, user []int) {
 	for i, s := range n.Slots() {
 		if s.Scope == method.Private {
@@ -84,7 +83,7 @@ func (n NeuMF) tower() tower { return tower{neuMLP, neuQ, neuLayer, n.Hidden[0],
 
 func (n NeuMF) head() int { return neuLayer + 2*len(n.Hidden) + 2 }
 
-// Logits scores a batch.
+// Logits sets out to the logits of a batch.
 func (n NeuMF) Logits(w *method.Work, b *method.Batch, out []float32) {
 	n.tower().logits(w, b, out)
 	mark := w.Mark()
@@ -96,7 +95,8 @@ func (n NeuMF) Logits(w *method.Work, b *method.Batch, out []float32) {
 	vec.Add(z, out[:b.N])
 }
 
-// mix is what GMF multiplies an item's row by: the user's vector times the head's.
+// mix sets dst to the vector that GMF multiplies an item's row by: the user's vector times the
+// head's, elementwise.
 func (n NeuMF) mix(w *method.Work, dst []float32) {
 	p := w.View[neuP].Val
 	for k, h := range w.View[n.head()].Val {
@@ -104,7 +104,7 @@ func (n NeuMF) mix(w *method.Work, dst []float32) {
 	}
 }
 
-// Back adds the gradients.
+// Back adds the gradients of all slots for dz.
 func (n NeuMF) Back(w *method.Work, b *method.Batch, dz []float32) {
 	n.tower().back(w, b, dz)
 	g, p, h := &w.View[neuGMF], &w.View[neuP], &w.View[n.head()]

@@ -7,31 +7,32 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// NTK compares how fast a score function learns from a device's own rows and from
-// the frozen ones: by the neural tangent kernel of the parameters that read a row
-// (the last layer's), with one table and with the other. The kernel by the rows
-// themselves is the same for both in a bilinear model, and tells nothing.
+// NTK compares how fast a score function learns from a device's own rows and from the frozen
+// rows. It uses the neural tangent kernel of the last layer's parameters, which read the rows,
+// once with each table. The kernel of the rows themselves is the same for both tables in a
+// bilinear model, so it carries no information. Kind selects the measure:
 //
 //	trace     the kernel's trace, over the batch's distinct items
 //	lmax      its largest eigenvalue
 //	residual  |Phi' r|^2 / |r|^2, with r the error of each sample with that table
 //
-// Biases are left out: they add the same to both.
+// NTK ignores biases, because they contribute equally to both.
 type NTK struct {
 	Blend
 	Kind   string
-	Center bool // features less their mean, as the code of LG-Mix has it
+	Center bool // subtract the mean of the features, as the code of LG-Mix does
 }
 
-// powerSteps of power iteration find the largest eigenvalue well enough to share by.
+// powerSteps is the number of power iterations; they approximate the largest eigenvalue well
+// enough for a ratio.
 const powerSteps = 24
 
-// Share is own / (own + frozen): a half where the two are equal.
+// Share returns own / (own + frozen), which is one half if the two are equal.
 func (k NTK) Share(of method.Method, w *method.Work, b *method.Batch) float32 {
 	return share(k.rate(of, w, b, 1), k.rate(of, w, b, 0))
 }
 
-// rate measures one table: the device's own with l = 1, the frozen with l = 0.
+// rate measures one table: the device's own if l = 1, the frozen one if l = 0.
 func (k NTK) rate(of method.Method, w *method.Work, b *method.Batch, l float32) float64 {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -66,8 +67,8 @@ func (k NTK) rate(of method.Method, w *method.Work, b *method.Batch, l float32) 
 	return max(t, 0)
 }
 
-// features copies what the last layer reads of the batch's distinct items, or of every
-// sample, to scratch memory.
+// features copies the last layer's inputs to scratch memory, for the batch's distinct items or,
+// if all is set, for every sample.
 func (m Blend) features(w *method.Work, b *method.Batch, l float32, all bool) (phi vec.Mat, n int) {
 	wide := w.View[m.Own].Stride
 	var h vec.Mat
@@ -123,7 +124,7 @@ func means(w *method.Work, phi vec.Mat, n int) []float64 {
 	return mean
 }
 
-// largest is the largest eigenvalue of Phi'Phi, which the kernel Phi Phi' has too.
+// largest returns the largest eigenvalue of Phi'Phi, which equals that of the kernel Phi Phi'.
 func (k NTK) largest(w *method.Work, phi vec.Mat, n, dim int) float64 {
 	if k.Center {
 		for i, mean := range means(w, phi, n) {

@@ -2,15 +2,15 @@ package learn
 
 import "github.com/tacit-rec/tacit/method"
 
-// Plug is what a plug-in asks of the local training of its base.
+// Plug describes how a plug-in changes the local training of its base method.
 type Plug struct {
-	// Separate asks for a step on the score function and then one on the item rows,
-	// instead of one step on both.
+	// Separate requests a step on the score function followed by one on the item rows, instead
+	// of one step on both.
 	Separate bool
 	After    []method.Step // steps that end every batch
 }
 
-// Order returns the order of the steps of a base whose own order is given.
+// Order returns the step order, given the base method's default.
 func (p Plug) Order(own string) string {
 	if p.Separate {
 		return "alternate"
@@ -18,17 +18,17 @@ func (p Plug) Order(own string) string {
 	return own
 }
 
-// Pluggable is a base whose local training plug-ins may change.
+// Pluggable is a base method whose local training plug-ins may change.
 type Pluggable interface {
 	method.Learner
-	// PluggedVisit is Visit for the learner around the base, changed as p asks.
+	// PluggedVisit returns the local training of the learner that wraps the base, changed as p
+	// requests.
 	PluggedVisit(of method.Learner, items int, p Plug) method.Visit
-	// Separable reports whether Plug.Separate changes anything that the base does not
-	// do already.
+	// Separable reports whether Plug.Separate has an effect on the base.
 	Separable() bool
 }
 
-// Tabled is a base with a table of item rows that a device tunes beside a frozen one.
+// Tabled is a base method with a table of item rows that a device trains next to a frozen one.
 type Tabled interface {
 	Pluggable
 	// ItemTables returns the two tables, or an error if there is no frozen one.

@@ -7,12 +7,11 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Recency says how much an item of age a weighs, 0 being the newest: Base + Boost
-// Rho^a.
+// Recency weights an item of age a, with 0 for the newest: Base + Boost Rho^a.
 type Recency struct{ Rho, Boost, Base float64 }
 
-// Weights lists the distinct items of a history, the newest first, with their
-// weights, in scratch memory, and what the weights add up to.
+// Weights returns the distinct items of a history, newest first, their weights, and the sum of
+// the weights. The slices are scratch memory.
 func (r Recency) Weights(w *method.Work, history []uint32) (items []uint32, weight []float32, total float64) {
 	items, seen := w.Uint32s(len(history)), w.Floats(w.Items)
 	weight = w.Floats(len(history))
@@ -31,14 +30,15 @@ func (r Recency) Weights(w *method.Work, history []uint32) (items []uint32, weig
 	return items[:n], weight[:n], total
 }
 
-// StandardiseScores scales a vector so that the scores that it gives all items have a standard
-// deviation of 1, and leaves these in dst. Where all are the same it stays.
+// StandardiseScores scales the vector by so that its scores over all items have a standard
+// deviation of 1, and sets dst to these scores. If all scores are equal, it does not scale.
 func StandardiseScores(v *method.View, by, dst []float32) {
 	vec.DotsAll(v.Arena[:len(dst)*v.Stride], v.Stride, by, 0, dst)
 	vec.Scale(Standardise(dst), by)
 }
 
-// Standardise scales scores to a standard deviation of 1, and returns by what.
+// Standardise scales scores to a standard deviation of 1 and returns the factor. If all scores
+// are equal, it does not scale and returns 1.
 func Standardise(dst []float32) float32 {
 	mean, square := 0.0, 0.0
 	for _, x := range dst {

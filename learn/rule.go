@@ -7,7 +7,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Rule moves one slot against its gradient. A slot without a rule is frozen.
+// Rule updates one slot from its gradient. A slot without a rule is frozen.
 type Rule interface {
 	Slot() int
 	Apply(w *method.Work, b *method.Batch)
@@ -19,8 +19,8 @@ type sgd struct {
 	decay float32
 }
 
-// SGD is plain gradient descent. Weight decay shrinks every row of the slot in
-// every step, touched or not, as a dense optimiser does.
+// SGD returns plain gradient descent. Weight decay shrinks every row of the slot in every step,
+// touched or not, as a dense optimiser does.
 func SGD(slot int, rate Schedule, decay float32) Rule { return &sgd{slot, rate, decay} }
 
 func (r *sgd) Slot() int { return r.slot }
@@ -42,7 +42,8 @@ func (r *sgd) Apply(w *method.Work, b *method.Batch) {
 
 type send int
 
-// SendGradient moves nothing: the gradient of the slot, whose Up is Gradient, is sent.
+// SendGradient returns a rule that changes nothing locally: the device sends the slot's
+// gradient. The slot's Upload must be method.Gradient.
 func SendGradient(slot int) Rule { return send(slot) }
 
 func (r send) Slot() int { return int(r) }
@@ -53,7 +54,7 @@ func (r send) Apply(w *method.Work, b *method.Batch) {
 		vec.Add(v.Grad, v.Sent)
 		return
 	}
-	next := 0 // Rows are in the order of their first use, and so are the samples
+	next := 0 // b.Rows is in the order of first use by the samples
 	for x, p := range b.Pos {
 		if next < len(b.Rows) && p == b.Rows[next] {
 			vec.Add(v.GradRow(p), v.Row(b.Wr[r][x]))
@@ -69,10 +70,10 @@ type adam struct {
 	first int
 }
 
-// Adam is Kingma and Ba's rule with their constants. With persist its moments
-// stay on the device from visit to visit; without, each visit starts anew. Rows
-// of a PerItem slot that a batch does not touch keep value and moments, and all
-// rows share one count of steps (PyTorch's SparseAdam).
+// Adam returns Kingma and Ba's rule with their constants. If persist is set, the moments stay on
+// the device between rounds; otherwise each local training starts with zero moments. Rows of a
+// PerItem slot that a batch does not touch keep their value and moments, and all rows share one
+// step counter (PyTorch's SparseAdam).
 func Adam(slot int, rate Schedule, persist bool) Rule {
 	scope := method.Ephemeral
 	if persist {
@@ -111,12 +112,12 @@ func (r *adam) Apply(w *method.Work, b *method.Batch) {
 	}
 }
 
-// AdamStep is one step of Adam with its bias corrections worked out.
+// AdamStep is one step of Adam with precomputed bias corrections.
 type AdamStep struct{ rate, eps float32 }
 
 const adamB1, adamB2, adamEps = 0.9, 0.999, 1e-8 // Kingma and Ba's constants
 
-// NextAdam counts a step and returns it.
+// NextAdam increments the step counter and returns the next step.
 func NextAdam(rate float32, steps *float32) AdamStep {
 	*steps++
 	c1, c2 := 1-power(adamB1, int(*steps)), 1-power(adamB2, int(*steps))
@@ -124,7 +125,7 @@ func NextAdam(rate float32, steps *float32) AdamStep {
 	return AdamStep{float32(rate*root) / c1, float32(adamEps * root)}
 }
 
-// Move moves dst against the gradient g, with moments m and v.
+// Move updates dst and the moments m and v with the gradient g.
 func (s AdamStep) Move(g, m, v, dst []float32) {
 	vec.Adam(g, s.rate, adamB1, adamB2, s.eps, m, v, dst)
 }

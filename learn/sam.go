@@ -7,22 +7,23 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Neighbourhood is a group of slots that SAM moves together, by Rho in all.
+// Neighbourhood is a group of slots that SAM perturbs together, by a distance of Rho.
 type Neighbourhood struct {
 	Rho   Schedule
 	Slots []int
 }
 
-// SAM is sharpness-aware minimisation (Foret et al. 2021), split by groups as by
-// Phan et al. (2022). Of the gradient g at the point, each group has the part g_k;
-// its gradient becomes that at the point which only this group has left, by
-// rho*g_k/(|g_k| + 1e-12): where the loss grows fastest. The norm is one over all
-// slots of the group, of rows that samples share the sum. Groups do not overlap. Slots of
-// no group, and groups with a rho of 0, keep g: without any rho this is o, at the price of o.
+// SAM returns an oracle for sharpness-aware minimisation (Foret et al. 2021), applied to groups
+// of slots as in Phan et al. (2022). Let g_k be the part of the gradient g that belongs to group
+// k. The group's gradient becomes the one at the point where only this group is moved by
+// rho*g_k/(|g_k| + 1e-12), the direction in which the loss grows fastest. The norm covers all
+// slots of the group; rows that several samples share contribute the sum of their gradients.
+// Groups must not overlap. Slots outside all groups, and groups with a rho of 0, keep g. If
+// every rho is 0, SAM computes the same as o at the same cost.
 //
-// Of tables only the batch's rows are moved, and all is put back to the bit. The
-// gradients must be zero at the start, as Descend leaves them. The loss is that at
-// the point.
+// Only the batch's rows of a table are perturbed, and SAM restores every value exactly. The
+// gradients must be zero at the start, as Descend leaves them. The returned loss is the loss at
+// the unperturbed point.
 func SAM(o method.Oracle, groups ...Neighbourhood) method.Oracle {
 	s := sam{o, groups, make([]uint64, len(groups))}
 	for k, g := range groups {
@@ -53,10 +54,10 @@ func (s sam) grad(w *method.Work, b *method.Batch) float64 {
 	if w.RestrictGrads(read); sharp == 0 {
 		return loss
 	}
-	told := w.WantLoss
+	wantedLoss := w.WantLoss
 	w.WantLoss = false
-	// The gradients that are read, those of a group together, and room for the values
-	// of a group.
+	// kept holds the gradients that are read, with each group contiguous; saved holds the values
+	// of one group.
 	n, most := size(w, b, read|sharp), size(w, b, sharp)
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -81,12 +82,12 @@ func (s sam) grad(w *method.Work, b *method.Batch) float64 {
 			at += walk(w, b, s.masks[k], backGrad, 0, kept[at:])
 		}
 	}
-	w.WantLoss = told
+	w.WantLoss = wantedLoss
 	return loss
 }
 
-// beside replaces the gradient of a group, which kept opens with, by that beside the
-// point, and returns how long it is.
+// beside replaces the gradient of a group at the start of kept by the gradient at the perturbed
+// point, and returns its length.
 func (s sam) beside(w *method.Work, b *method.Batch, group uint64, rho float32, kept, saved []float32) int {
 	n := walk(w, b, group, keepValue, 0, saved)
 	walk(w, b, group, push, float32(float64(rho)/(norm(kept[:n])+1e-12)), kept)
@@ -98,7 +99,7 @@ func (s sam) beside(w *method.Work, b *method.Batch, group uint64, rho float32, 
 }
 
 func norm(xs []float32) float64 {
-	const piece = 128 // a length that Dot is fast at; float32 adds up so many without harm
+	const piece = 128 // Dot is fast at this length, and float32 sums of it are accurate enough
 	sum := 0.0
 	for len(xs) > 0 {
 		n := min(piece, len(xs))
@@ -108,15 +109,16 @@ func norm(xs []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// What walk does with a slot's values and gradients, and their place in one list.
+// Callbacks for walk: copy values or gradients from or to the flat list, or move the values
+// along it.
 func keepGrad(_ float32, _, grad, flat []float32) { copy(flat, grad) }
 func backGrad(_ float32, _, grad, flat []float32) { copy(grad, flat) }
 func keepValue(_ float32, val, _, flat []float32) { copy(flat, val) }
 func backValue(_ float32, val, _, flat []float32) { copy(val, flat) }
 func push(s float32, val, _, flat []float32)      { vec.Axpy(s, flat, val) }
 
-// walk goes over the slots of a mask in their order, of tables over the batch's
-// rows, with the list flat beside. It returns how much of the list was used.
+// walk calls do for each slot of the mask in order, and for each of the batch's rows if the slot
+// is a table, with the corresponding section of flat. It returns the number of floats used.
 func walk(w *method.Work, b *method.Batch, slots uint64, do func(s float32, val, grad, flat []float32), s float32,
 	flat []float32,
 ) int {
@@ -138,7 +140,7 @@ func walk(w *method.Work, b *method.Batch, slots uint64, do func(s float32, val,
 	return at
 }
 
-// size is what walk would use.
+// size returns the number of floats that walk uses.
 func size(w *method.Work, b *method.Batch, slots uint64) int {
 	n := 0
 	for i := range w.View {

@@ -1,6 +1,6 @@
-// Package learn holds the parts that methods are built from: losses, optimisers, and
-// functions that build steps from oracles and visits from steps. A part is built once per
-// run. Building may allocate; running never does.
+// Package learn provides the components of methods: losses, optimisers, and functions that build
+// steps from oracles and local training from steps. It never talks to a network or a data set. A
+// component is built once per run. Building may allocate; running never does.
 package learn
 
 import (
@@ -13,31 +13,31 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Schedule is a coefficient that may change over rounds and batches. Its text
-// forms are, with rounds counted from 0,
+// Schedule is a coefficient that may change over rounds and batches. With rounds counted from 0,
+// its text forms are
 //
-//	0.1                  always
+//	0.1                  always 0.1
 //	tanh:0.1,10          0.1*tanh(round/10)
-//	decay:0.1,0.97,0.95  times 0.97 per round and 0.95 per batch of a visit
+//	decay:0.1,0.97,0.95  0.1 times 0.97 per round and 0.95 per batch of a local training
 //	sin:0.1,10           0.1*(sin(a/10)+1)/2, where a is round-1; 0 in the first round
-//	square:0.1,5         0.1 and 0 in turn, for 5 rounds each; 0 in the first round
+//	square:0.1,5         alternates between 0.1 and 0 every 5 rounds; 0 in the first round
 //	frac:0.1             0.1/(a+1); 0 in the first round
 type Schedule struct {
 	Kind    string
 	V, A, B float32
 }
 
-// Const is a coefficient that never changes.
+// Const returns a coefficient that never changes.
 func Const(v float32) Schedule { return Schedule{V: v} }
 
-// Number is the value that limits of a parameter apply to.
+// Number returns the value that parameter limits apply to.
 func (s Schedule) Number() float64 { return float64(s.V) }
 
 // At returns the coefficient for the device's current round and batch.
 func (s Schedule) At(w *method.Work) float32 {
 	switch s.Kind {
 	case "tanh":
-		// tanh(x) = 2*sigmoid(2x)-1, by the kernel that has the same bits everywhere.
+		// tanh(x) = 2*sigmoid(2x)-1, with the kernel that computes the same bits on every platform.
 		return float32(s.V * float32(float32(2*vec.Sigmoid(2*float32(w.Round)/s.A))-1))
 	case "decay":
 		return float32(float32(s.V*power(s.A, w.Round)) * power(s.B, w.Step))
@@ -50,7 +50,7 @@ func (s Schedule) At(w *method.Work) float32 {
 	return s.V
 }
 
-// wave is what the value of a round a, from 0, is multiplied by.
+// wave returns the factor of round a, counted from 0.
 func (s Schedule) wave(a int) float32 {
 	switch {
 	case s.Kind == "sin":
@@ -63,8 +63,8 @@ func (s Schedule) wave(a int) float32 {
 	return 0
 }
 
-// sine has the same bits on every platform: math.Sin is compiled with fused
-// multiply-add on some.
+// sine returns the same bits on every platform. math.Sin does not: some compilers fuse its
+// multiplications and additions.
 func sine(x float64) float64 {
 	x -= float64(2 * math.Pi * math.Floor(float64(x/(2*math.Pi))+0.5)) // in [-pi, pi]
 	square, term, sum := float64(x*x), x, x
@@ -75,7 +75,7 @@ func sine(x float64) float64 {
 	return sum
 }
 
-// Or is s, unless that is the constant 0: then it is other.
+// Or returns s, or other if s is the constant 0.
 func (s Schedule) Or(other Schedule) Schedule {
 	if s == (Schedule{}) {
 		return other
@@ -83,7 +83,7 @@ func (s Schedule) Or(other Schedule) Schedule {
 	return s
 }
 
-// power is a^n by squaring.
+// power returns a^n by squaring.
 func power(a float32, n int) float32 {
 	p := float32(1)
 	for ; n > 0; n >>= 1 {
@@ -110,14 +110,14 @@ func (s Schedule) MarshalText() ([]byte, error) {
 
 func (s *Schedule) UnmarshalText(text []byte) error {
 	kind, list, found := strings.Cut(string(text), ":")
-	want := map[string]int{"": 1, "frac": 1, "tanh": 2, "sin": 2, "square": 2, "decay": 3}
+	counts := map[string]int{"": 1, "frac": 1, "tanh": 2, "sin": 2, "square": 2, "decay": 3}
 	if !found {
 		kind, list = "", string(text)
 	}
 	parts := strings.Split(list, ",")
 	var x [3]float32
-	if n, ok := want[kind]; !ok || len(parts) != n || found && kind == "" {
-		return fmt.Errorf("want a number, tanh:V,K, sin:V,K, square:V,K, frac:V or decay:V,PER_ROUND,PER_BATCH")
+	if n, ok := counts[kind]; !ok || len(parts) != n || found && kind == "" {
+		return fmt.Errorf("must be a number, tanh:V,K, sin:V,K, square:V,K, frac:V or decay:V,PER_ROUND,PER_BATCH")
 	}
 	for i, p := range parts {
 		v, err := strconv.ParseFloat(strings.TrimSpace(p), 32)
@@ -126,8 +126,8 @@ func (s *Schedule) UnmarshalText(text []byte) error {
 		}
 		x[i] = float32(v)
 	}
-	if want[kind] == 2 && !(x[1] > 0 && x[1] < 1e6) {
-		return fmt.Errorf("the K of %s:V,K must be positive, and below a million", kind)
+	if counts[kind] == 2 && !(x[1] > 0 && x[1] < 1e6) {
+		return fmt.Errorf("the K of %s:V,K must be above 0 and below 1000000", kind)
 	}
 	if kind == "square" && x[1] != float32(int(x[1])) {
 		return fmt.Errorf("the K of square:V,K must be a whole number of rounds")

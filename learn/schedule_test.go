@@ -35,7 +35,7 @@ func TestSchedulesComeBackFromTheirText(t *testing.T) {
 }
 
 func TestWrongSchedulesSayWhy(t *testing.T) {
-	const forms = "want a number, tanh:V,K, sin:V,K, square:V,K, frac:V or decay:V,PER_ROUND,PER_BATCH"
+	const forms = "must be a number, tanh:V,K, sin:V,K, square:V,K, frac:V or decay:V,PER_ROUND,PER_BATCH"
 	for text, want := range map[string]string{
 		"":                 `"" is not a finite number`,
 		"fast":             `"fast" is not a finite number`,
@@ -50,11 +50,11 @@ func TestWrongSchedulesSayWhy(t *testing.T) {
 		"decay:1,2":        forms,
 		"cosine:1,2":       forms,
 		"Tanh:1,2":         forms,
-		"tanh:1,0":         "the K of tanh:V,K must be positive, and below a million",
-		"tanh:1,-2":        "the K of tanh:V,K must be positive, and below a million",
+		"tanh:1,0":         "the K of tanh:V,K must be above 0 and below 1000000",
+		"tanh:1,-2":        "the K of tanh:V,K must be above 0 and below 1000000",
 		"decay:1,nan,0.95": `"nan" is not a finite number`,
 		"square:1,2.5":     "the K of square:V,K must be a whole number of rounds",
-		"sin:1,0":          "the K of sin:V,K must be positive, and below a million",
+		"sin:1,0":          "the K of sin:V,K must be above 0 and below 1000000",
 		"frac:1,2":         forms,
 	} {
 		s := learn.Const(7)

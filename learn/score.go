@@ -5,11 +5,10 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Score is the score function of this field's first family. Without hidden layers
-// it is the bilinear head: item row . user vector + bias. With them it is a network
-// on the user's vector and the item's row side by side, with ReLU between layers.
-// It owns the first slots of a method: ItemSlot, UserSlot, then the bias or the
-// layers' weights and biases in turn.
+// Score is the basic score function. Without hidden layers it is the bilinear head: item row .
+// user vector + bias. With hidden layers it is a ReLU network on the concatenation of the user's
+// vector and the item's row. It uses the first slots of a method: ItemSlot, UserSlot, then the
+// bias, or the weights and bias of each layer.
 type Score struct {
 	Dim    int
 	Hidden Layers
@@ -17,16 +16,16 @@ type Score struct {
 
 const (
 	ItemSlot  = iota
-	UserSlot  // the user's vector; of the bilinear head, its weights
+	UserSlot  // the user's vector, or the weights of the bilinear head
 	LayerSlot // the bilinear head's bias, or the first layer's weights
 )
 
-// IsPrivate says which layers of a network stay on the device, counted from 1 with
-// the output last.
+// IsPrivate reports whether a layer of a network stays on the device. Layers are counted from 1;
+// the output layer is the last.
 type IsPrivate func(layer int) bool
 
-// Slots declares the parameters: item rows are shared, the user's vector stays,
-// and so do the layers that are private.
+// Slots returns the slots: item rows are shared; the user's vector and the layers for which
+// stays returns true are private.
 func (s Score) Slots(stays IsPrivate) []method.Slot {
 	unit := method.Init{Kind: method.Normal, A: 1}
 	item := method.Slot{
@@ -50,7 +49,7 @@ func (s Score) Slots(stays IsPrivate) []method.Slot {
 	return append([]method.Slot{item, user}, layers...)
 }
 
-// Head is the bilinear head, or nil where there are hidden layers.
+// Head returns the bilinear head, or nil if there are hidden layers.
 func (s Score) Head() *method.Head {
 	if len(s.Hidden) > 0 {
 		return nil
@@ -58,10 +57,10 @@ func (s Score) Head() *method.Head {
 	return &method.Head{Item: ItemSlot, Vector: UserSlot, Bias: LayerSlot}
 }
 
-// Layers is the number of layers.
+// Layers returns the number of layers.
 func (s Score) Layers() int { return len(s.Hidden) + 1 }
 
-// Logits scores a batch.
+// Logits sets out to the logits of a batch.
 func (s Score) Logits(w *method.Work, b *method.Batch, out []float32) {
 	if h := s.Head(); h != nil {
 		Dot(*h).Logits(w, b, out)
@@ -70,7 +69,7 @@ func (s Score) Logits(w *method.Work, b *method.Batch, out []float32) {
 	s.tower().logits(w, b, out)
 }
 
-// Back adds the gradients.
+// Back adds the gradients of all slots for dz.
 func (s Score) Back(w *method.Work, b *method.Batch, dz []float32) {
 	if h := s.Head(); h != nil {
 		Dot(*h).Back(w, b, dz)
@@ -79,8 +78,8 @@ func (s Score) Back(w *method.Work, b *method.Batch, dz []float32) {
 	s.tower().back(w, b, dz)
 }
 
-// Features returns what the last layer reads of each sample that Logits has just
-// scored, a row for each. There must be hidden layers.
+// Features returns the input of the last layer for each sample of the batch, one row per sample.
+// It must follow Logits on the same batch, and there must be hidden layers.
 func (s Score) Features(w *method.Work, b *method.Batch) vec.Mat { return s.tower().features(w, b) }
 
 func (s Score) tower() tower { return tower{ItemSlot, UserSlot, LayerSlot, s.Dim, s.Hidden} }

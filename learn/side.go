@@ -9,28 +9,28 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// FeatureNet is a score function of features alone: a table of embeddings for each
-// column of categories (of a set, the mean of its categories'), numbers as they are,
-// all of it side by side into a network with one output. The columns of the user come first,
-// then those of the interaction, then those of the item. It owns the first slots
-// of a method: the tables, then the layers' weights and biases in turn.
+// FeatureNet is a score function of features only. Each category column has an embedding table
+// (a set-valued column uses the mean of its categories' embeddings); numbers are used directly.
+// The concatenation is the input of a network with one output. The user's columns come first,
+// then those of the interaction, then those of the item. FeatureNet uses the first slots of a
+// method: the tables, then weights and bias of each layer.
 type FeatureNet struct {
 	hidden Layers
 	curved bool
 	parts  []part
-	lead   int // input places that are the same for all items
-	in     int // input places
+	lead   int // number of leading inputs that are the same for all items
+	in     int // number of inputs
 	slots  []method.Slot
 	layer  int // the first layer's slot
 }
 
-// part is a column and where it goes.
+// part is a column and its position in the input.
 type part struct {
 	*rows.Column
 	of   owner
-	at   int // first place of the input
+	at   int // index of its first input
 	wide int
-	slot int // its table
+	slot int // its embedding table
 }
 
 type owner uint8
@@ -41,15 +41,16 @@ const (
 	ofItem
 )
 
-// NewFeatureNet lays a network out on the features. start is the standard deviation of
-// the embeddings; activation is relu or sigmoid.
+// NewFeatureNet returns a network for the given features. start is the standard deviation of the
+// initial embeddings; activation is "relu" or "sigmoid". It returns an error if the data has no
+// item features or if there is no hidden layer.
 func NewFeatureNet(f *rows.Features, dim int, hidden Layers, activation string, start float64) (*FeatureNet, error) {
 	if len(f.Item) == 0 {
-		return nil, errors.New("the method scores items by their features, and this data has none of items; use " +
+		return nil, errors.New("the method scores items by their features, and this data set has no item features; use " +
 			"ml-100k, ml-1m, frappe or world")
 	}
 	if len(hidden) == 0 {
-		return nil, errors.New("layers = none: the method needs at least one hidden layer")
+		return nil, errors.New("layers = none: must have at least one hidden layer")
 	}
 	s := &FeatureNet{hidden: hidden, curved: activation == "sigmoid"}
 	for of, columns := range [...][]rows.Column{ofUser: f.User, ofRow: f.Row, ofItem: f.Item} {
@@ -78,8 +79,8 @@ func NewFeatureNet(f *rows.Features, dim int, hidden Layers, activation string, 
 	return s, nil
 }
 
-// ExampleFeatures are the columns of ML-100K without the users and films: what a
-// method's page counts with.
+// ExampleFeatures returns the feature columns of ML-100K without values. The methods'
+// documentation uses them to count parameters.
 func ExampleFeatures() *rows.Features {
 	return &rows.Features{
 		User: []rows.Column{{Name: "age", Card: 7}, {Name: "gender", Card: 2}, {Name: "occupation", Card: 21}},
@@ -87,10 +88,10 @@ func ExampleFeatures() *rows.Features {
 	}
 }
 
-// Slots declares the parameters. The slice is the caller's.
+// Slots returns the slots. The caller may modify the slice.
 func (s *FeatureNet) Slots() []method.Slot { return append([]method.Slot(nil), s.slots...) }
 
-// SGD is a rule for every slot.
+// SGD returns a rule for every slot.
 func (s *FeatureNet) SGD(rate Schedule) []Rule {
 	var out []Rule
 	for i := range s.slots {
@@ -99,19 +100,18 @@ func (s *FeatureNet) SGD(rate Schedule) []Rule {
 	return out
 }
 
-// sided is a network at work on a batch, with the slots where they are.
+// sided is a FeatureNet bound to a batch and to the memory of its slots.
 type sided struct {
 	*FeatureNet
 	mlp
 	device    uint32
-	user      []uint32 // nil: all samples are of the device
+	user      []uint32 // nil if all samples belong to the device
 	item, row []uint32
 	val, grad [method.MaxSlots][]float32
 	x         vec.Mat
 }
 
-// open readies the network on n samples, of which from input place lead on is to
-// be gathered.
+// open prepares the network for n samples whose inputs from index lead on will be gathered.
 func (t *sided) open(n, lead int) {
 	t.mlp.curved = t.FeatureNet.curved
 	t.mlp.open(t.Scratch, t.hidden, n)
@@ -127,7 +127,7 @@ func (t *sided) open(n, lead int) {
 	t.x = vec.Rows(method.Workspace[networkSpace](t.Scratch).input.Floats(n*wide), wide)
 }
 
-// index is where sample x stands in a part's column.
+// index returns the position of sample x in a part's column.
 func (t *sided) index(p *part, x int) uint32 {
 	switch {
 	case p.of == ofItem:
@@ -140,8 +140,8 @@ func (t *sided) index(p *part, x int) uint32 {
 	return t.device
 }
 
-// gather sets the rows of to to the embeddings of the parts from input place lead
-// on, by the tables val. Numbers are left out of a tangent: they do not move.
+// gather sets the rows of to to the inputs from index lead on, using the tables val. If tangent
+// is set, it leaves out numeric columns, which have no tangent.
 func (t *sided) gather(lead int, val *[method.MaxSlots][]float32, tangent bool, to vec.Mat) {
 	clear(to.Data)
 	for i := range t.parts {
@@ -155,7 +155,7 @@ func (t *sided) gather(lead int, val *[method.MaxSlots][]float32, tangent bool, 
 	}
 }
 
-// place adds what a part makes of place k of its column to dst.
+// place adds the input of a part for position k of its column to dst.
 func (t *sided) place(p *part, k uint32, val *[method.MaxSlots][]float32, tangent bool, dst []float32) {
 	if p.Card == 0 {
 		if !tangent {
@@ -169,7 +169,7 @@ func (t *sided) place(p *part, k uint32, val *[method.MaxSlots][]float32, tangen
 	}
 }
 
-// scatter adds the gradient by the input to that of the tables.
+// scatter adds the gradient with respect to the input to the gradients of the tables.
 func (t *sided) scatter(dx vec.Mat, grad *[method.MaxSlots][]float32) {
 	for i := range t.parts {
 		p := &t.parts[i]
@@ -186,7 +186,7 @@ func (t *sided) scatter(dx vec.Mat, grad *[method.MaxSlots][]float32) {
 	}
 }
 
-// work lays the network out on a device.
+// work binds the network to a device's slots.
 func (s *FeatureNet) work(w *method.Work, b *method.Batch, t *sided) {
 	t.FeatureNet, t.Scratch = s, &w.Scratch
 	t.device, t.item, t.row = w.Device, b.Item, b.Row
@@ -195,8 +195,8 @@ func (s *FeatureNet) work(w *method.Work, b *method.Batch, t *sided) {
 	}
 }
 
-// Logits scores a batch. To recommend, what is the same for all items goes into the
-// first layer's bias once.
+// Logits sets out to the logits of a batch. At inference, the inputs that are the same for all
+// items are added to the first layer's bias once.
 func (s *FeatureNet) Logits(w *method.Work, b *method.Batch, out []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -214,7 +214,7 @@ func (s *FeatureNet) Logits(w *method.Work, b *method.Batch, out []float32) {
 	t.forward(t.x, out[:b.N])
 }
 
-// fold adds what comes before the item's features to the first layer's bias.
+// fold adds the contribution of the inputs before the item's features to the first layer's bias.
 func (t *sided) fold() {
 	first, whole := &t.at[0], t.val[t.layer]
 	input := t.Floats(t.lead)
@@ -232,7 +232,7 @@ func (t *sided) fold() {
 	first.b = offset
 }
 
-// Back adds the gradients.
+// Back adds the gradients of all slots for dz.
 func (s *FeatureNet) Back(w *method.Work, b *method.Batch, dz []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -242,16 +242,17 @@ func (s *FeatureNet) Back(w *method.Work, b *method.Batch, dz []float32) {
 	t.back(dz[:b.N])
 }
 
-// back adds the gradients for dz, with forward just done.
+// back adds the gradients for dz. It must follow forward on the same batch.
 func (t *sided) back(dz []float32) {
 	dx := vec.Rows(t.Floats(len(t.x.Data)), t.x.Row)
 	t.backward(t.x, dz, &dx)
 	t.scatter(dx, &t.grad)
 }
 
-// Proximal is the proximal term: it keeps a device near what it downloaded, with
-// mu/2*|theta-theta0|^2, or without the square if it is not squared: its pull then has the length
-// mu/2 at any distance, and none at 0. It is for plain slots, those below slots.
+// Proximal returns the proximal term mu/2*|theta-theta0|^2, which keeps a device near the
+// downloaded model. If squared is false, the term is mu/2*|theta-theta0|: its gradient has
+// length mu/2 at every distance above 0, and 0 at 0. The term covers the slots with an index
+// below slots, which must be plain.
 func Proximal(slots int, mu Schedule, squared bool) method.Term {
 	return method.Term{Name: "proximal", Weight: mu.At, Grad: func(w *method.Work, b *method.Batch) float64 {
 		m, sum := mu.At(w), 0.0

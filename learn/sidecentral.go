@@ -4,8 +4,8 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// CentralSlots declares a Side's parameters for training in one place, their moments
-// and Adam's count.
+// CentralSlots returns the slots for central training: the parameters, their Adam moments and
+// Adam's step counter.
 func (s *FeatureNet) CentralSlots() []method.Slot {
 	slots := s.Slots()
 	for _, slot := range s.slots {
@@ -22,8 +22,8 @@ func (s *FeatureNet) CentralSlots() []method.Slot {
 	return slots
 }
 
-// Pass trains a Side in one place by Adam on the pool's samples once, in mini-batches
-// that mix all users.
+// Pass trains centrally with Adam on the pool's samples once, in mini-batches that mix all
+// users.
 func (s *FeatureNet) Pass(p *method.Pool, loss string, rate float32) {
 	l, n := LossNamed(loss), len(s.slots)
 	size := 0
@@ -60,8 +60,8 @@ func (s *FeatureNet) Pass(p *method.Pool, loss string, rate float32) {
 	}
 }
 
-// Tune is a visit that fits a copy of everything to the device's own samples: so
-// many passes of SGD. With none it does nothing.
+// Tune returns a local training that fits all slots to the device's samples with the given
+// number of SGD passes. With 0 passes it does nothing.
 func (s *FeatureNet) Tune(m method.Learner, passes int, rate Schedule) method.Visit {
 	return Epochs(passes, 0, Descend(BCE(m), s.SGD(rate)...))
 }

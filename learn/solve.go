@@ -2,9 +2,9 @@ package learn
 
 import "math"
 
-// Solve replaces y by the solution of a x = y for a symmetric positive definite a,
-// of which the lower half is read, and a by its Cholesky factor. It reports false
-// where a is not positive definite; then both are spoilt.
+// Solve replaces y by the solution of a x = y for a symmetric positive definite a, and a by its
+// Cholesky factor. It reads the lower half of a. If a is not positive definite, it returns false
+// and the contents of a and y are undefined.
 func Solve(a, y []float64) bool {
 	if !Cholesky(a, len(y)) {
 		return false
@@ -13,8 +13,9 @@ func Solve(a, y []float64) bool {
 	return true
 }
 
-// Cholesky replaces a symmetric positive definite matrix by its Cholesky factor, in the
-// lower half. Four rows go together: each sum keeps its order, and none waits for another.
+// Cholesky replaces the lower half of a symmetric positive definite matrix by its Cholesky
+// factor. It returns false if the matrix is not positive definite. It processes four independent
+// rows together for speed, without changing the order of any sum.
 func Cholesky(a []float64, d int) bool {
 	for j := range d {
 		aj := a[j*d : j*d+j]
@@ -51,7 +52,7 @@ func Cholesky(a []float64, d int) bool {
 	return true
 }
 
-// CholeskySolve replaces y by the solution of a x = y for the factor of a.
+// CholeskySolve replaces y by the solution of a x = y, given the Cholesky factor of a.
 func CholeskySolve(a, y []float64) {
 	d := len(y)
 	for i := range d {

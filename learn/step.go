@@ -5,9 +5,9 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Descend takes the oracle's gradient and applies the rules. Gradients of slots
-// without a rule are dropped. A plain loss on a Head under SGD without decay of
-// the rows is served by fused kernels.
+// Descend returns a step that computes the oracle's gradient and applies the rules. It discards
+// gradients of slots without a rule. Fused kernels handle a plain loss on a Head under SGD
+// without decay of the rows.
 func Descend(o method.Oracle, rules ...Rule) method.Step {
 	parts := append([]method.Stateful(nil), o.Parts...)
 	for _, r := range rules {
@@ -47,13 +47,13 @@ func Descend(o method.Oracle, rules ...Rule) method.Step {
 	}
 }
 
-// fused is one step on a Head: any of its three slots may have a rule.
+// fused is one step on a Head. Each of its three slots may have a rule.
 type fused struct {
 	*method.HeadLoss
 	item, vector, bias *sgd
 }
 
-// fuse returns nil where only the general way serves.
+// fuse returns nil if the step cannot be fused.
 func fuse(o method.Oracle, rules []Rule) *fused {
 	if o.HeadLoss == nil {
 		return nil
@@ -78,8 +78,8 @@ func fuse(o method.Oracle, rules []Rule) *fused {
 	return f
 }
 
-// do reads all rows before it writes one, and moves the rows by the vector as it
-// was: the same as Descend's two passes, without a gradient buffer.
+// do reads all rows before it writes any, and updates the rows with the old vector. This
+// computes the same as Descend's two passes, without a gradient buffer.
 func (f *fused) do(w *method.Work, b *method.Batch) float64 {
 	it, v := &w.View[f.Item], w.View[f.Vector].Val
 	rd, g := b.Rd[f.Item], w.Z[:b.N]
@@ -90,7 +90,7 @@ func (f *fused) do(w *method.Work, b *method.Batch) float64 {
 	}
 	scale := 1 / float32(b.N)
 	if f.item != nil && f.vector == nil && f.bias == nil {
-		scale = float32(f.item.rate.At(w) * scale) // the rows alone move: one pass less
+		scale = float32(f.item.rate.At(w) * scale) // only the rows change: saves one pass
 	}
 	f.Grad(&w.Scratch, b, scale, g)
 	if f.vector != nil {
@@ -115,7 +115,7 @@ func (f *fused) do(w *method.Work, b *method.Batch) float64 {
 	return loss
 }
 
-// descend moves a plain slot and leaves its gradient at zero.
+// descend updates a plain slot and clears its gradient.
 func descend(w *method.Work, r *sgd) {
 	v, lr := &w.View[r.slot], r.rate.At(w)
 	if r.decay != 0 {
@@ -125,8 +125,8 @@ func descend(w *method.Work, r *sgd) {
 	clear(v.Grad)
 }
 
-// Alternate takes the steps in turn on the same batch: the second sees what the
-// first has done.
+// Alternate returns a step that takes the given steps one after the other on the same batch.
+// Each step sees the result of the one before. The loss is that of the first step.
 func Alternate(steps ...method.Step) method.Step {
 	out := method.Step{InPlace: true, Do: func(w *method.Work, b *method.Batch) float64 {
 		loss := 0.0
@@ -138,7 +138,7 @@ func Alternate(steps ...method.Step) method.Step {
 		return loss
 	}}
 	for i, s := range steps {
-		// A step after one that moved rows would read them before the move.
+		// In place, a later step would read the rows as they were before this one moved them.
 		out.InPlace = out.InPlace && s.InPlace && (!s.MovesRows || i == len(steps)-1)
 		out.MovesRows = out.MovesRows || s.MovesRows
 		out.UsesRatings = out.UsesRatings || s.UsesRatings
@@ -148,17 +148,16 @@ func Alternate(steps ...method.Step) method.Step {
 	return out
 }
 
-// Epochs passes over the samples n times in mini-batches, in a new order each
-// time (unless one batch holds them all: then order means nothing). With tol > 0 it stops early,
-// when the running mean of the loss since the
-// visit's start changes by less than tol of itself from one pass to the next.
+// Epochs returns a local training of n passes over the samples in mini-batches, in a new order
+// each time unless one batch holds all samples. If tol > 0, it stops early: when the mean loss
+// since the start changes by a fraction below tol from one pass to the next.
 func Epochs(n int, tol float64, step method.Step) method.Visit {
 	return method.Visit{
 		InPlace: n == 1 && step.InPlace, UsesRatings: step.UsesRatings, Parts: step.Parts,
 		Oracles: step.Oracles, Run: func(w *method.Work) {
 			asked, last := w.WantLoss, 0.0
 			for e := range n {
-				w.WantLoss = asked || tol > 0 && e < n-1 // nothing depends on that of the last pass
+				w.WantLoss = asked || tol > 0 && e < n-1 // early stopping does not need the last pass's loss
 				if e > 0 && len(w.Samples.Item) > w.BatchSize {
 					w.Samples.Shuffle()
 				}
@@ -188,8 +187,8 @@ func pass(w *method.Work, step method.Step) {
 	}
 }
 
-// Once takes one step on all samples of the visit together. They may be more than a
-// batch: the oracle takes them in Pieces.
+// Once returns a local training of one step on all samples together. They may exceed the batch
+// size: use InSubBatches for the oracle.
 func Once(step method.Step) method.Visit {
 	return method.Visit{
 		UsesRatings: step.UsesRatings, Parts: step.Parts, Oracles: step.Oracles,
@@ -211,8 +210,8 @@ func abs(x float64) float64 {
 	return x
 }
 
-// Uncounted is a visit whose steps and losses do not count: what is trained after it
-// starts as if it had not been.
+// Uncounted returns a local training whose steps and losses are not counted: the training after
+// it starts with the same counters.
 func Uncounted(v method.Visit) method.Visit {
 	run := v.Run
 	v.InPlace = false
@@ -225,7 +224,8 @@ func Uncounted(v method.Visit) method.Visit {
 	return v
 }
 
-// Then makes one visit of several, one after the other on the same samples.
+// Then returns a local training that runs several one after the other on the same samples,
+// shuffled in between.
 func Then(visits ...method.Visit) method.Visit {
 	out := method.Visit{Run: func(w *method.Work) {
 		for i := range visits {

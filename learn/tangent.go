@@ -5,10 +5,10 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// hessian adds H*v to the gradients, where H is the Hessian of scale times the
-// batch's summed binary cross entropy by all slots, with forward just done and its
-// logits in z. It is forward over reverse: every number of the two passes has a
-// tangent, how fast it changes as the slots move along v. R marks those.
+// hessian adds H*v to the gradients, where H is the Hessian of scale times the batch's summed
+// binary cross entropy with respect to all slots. It must follow forward, whose logits are in z.
+// It uses forward-over-reverse differentiation: every number of the two passes has a tangent,
+// its derivative as the slots move along v. The prefix r marks tangents.
 func (t *sided) hessian(y, z []float32, scale float32, v *[method.MaxSlots][]float32) {
 	rx := vec.Rows(t.Floats(len(t.x.Data)), t.x.Row)
 	t.gather(0, v, true, rx)
@@ -20,7 +20,7 @@ func (t *sided) hessian(y, z []float32, scale float32, v *[method.MaxSlots][]flo
 	for x := range rz {
 		rz[x] = vec.Dot(rl[x*wide:][:wide], t.val[out][:wide]) + vec.Dot(h[x*wide:][:wide], v[out][:wide]) + v[out+1][0]
 	}
-	for x := range z { // z becomes the gradient by the logit, and rz its tangent
+	for x := range z { // z becomes the gradient with respect to the logit, and rz its tangent
 		p := vec.Sigmoid(z[x])
 		z[x] = float32(scale * (p - y[x]))
 		rz[x] *= float32(scale * float32(p*(1-p)))
@@ -28,7 +28,7 @@ func (t *sided) hessian(y, z []float32, scale float32, v *[method.MaxSlots][]flo
 	t.reverse(rx, &rh, z, rz, v)
 }
 
-// tangents returns those of what comes out of each hidden layer.
+// tangents returns the tangents of the hidden layers' outputs.
 func (t *sided) tangents(rx vec.Mat, v *[method.MaxSlots][]float32) (rh [maxLayers][]float32) {
 	size := 0
 	for i := range t.layers - 1 {
@@ -52,8 +52,8 @@ func (t *sided) tangents(rx vec.Mat, v *[method.MaxSlots][]float32) (rh [maxLaye
 	return rh
 }
 
-// reverse is backward with tangents: dz is the gradient by the logits, rz its
-// tangent. Only the tangents of the slots' gradients are kept.
+// reverse is backward with tangents: dz is the gradient with respect to the logits, rz its
+// tangent. It stores only the tangents of the slots' gradients.
 func (t *sided) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, v *[method.MaxSlots][]float32) {
 	widest := t.x.Row
 	for i := range t.layers - 1 {
@@ -95,8 +95,9 @@ func (t *sided) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, 
 	t.scatter(vec.Rows(rd, t.x.Row), &t.grad)
 }
 
-// bendBoth multiplies d by the activation's slope where it gave h, and makes of rd
-// the tangent of that. The logistic function's slope is h(1-h), whose tangent is (1-2h) rh.
+// bendBoth multiplies d by the derivative of the activation whose output is h, and replaces rd
+// by the tangent of the product. The derivative of the logistic function is h(1-h), with tangent
+// (1-2h) rh.
 func (t *sided) bendBoth(h, rh, d, rd []float32) {
 	t.bend(h, rd)
 	if t.mlp.curved {

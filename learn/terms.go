@@ -4,9 +4,9 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// Separate pushes the batch's rows of slots a and b apart: it adds
-// -lambda*mean((a-b)^2), the mean over samples and places (Li et al. 2024; their
-// code takes the mean where the paper has a Frobenius norm of the whole table).
+// Separate returns a term that pushes the batch's rows of slots a and b apart: it adds
+// -lambda*mean((a-b)^2), where the mean covers samples and dimensions (Li et al. 2024; the paper
+// has a Frobenius norm of the whole table, and the authors' code the mean).
 func Separate(a, b int, lambda Schedule) method.Term {
 	return method.Term{
 		Name: "separate", Weight: lambda.At, Slots: []int{a, b},
@@ -28,8 +28,8 @@ func Separate(a, b int, lambda Schedule) method.Term {
 	}
 }
 
-// L1 keeps the batch's rows of a slot sparse: it adds mu*mean(|row|), the mean
-// over samples and places. The gradient of |0| is 0.
+// L1 returns a term that keeps the batch's rows of a slot sparse: it adds mu*mean(|row|), where
+// the mean covers samples and dimensions. The gradient of |0| is 0.
 func L1(slot int, mu Schedule) method.Term {
 	return method.Term{
 		Name: "l1", Weight: mu.At, Slots: []int{slot},
@@ -54,8 +54,8 @@ func L1(slot int, mu Schedule) method.Term {
 	}
 }
 
-// L2 keeps the batch's rows of a slot small: it adds mu*mean(row^2), the mean over
-// samples and places.
+// L2 returns a term that keeps the batch's rows of a slot small: it adds mu*mean(row^2), where
+// the mean covers samples and dimensions.
 func L2(slot int, mu Schedule) method.Term {
 	return method.Term{
 		Name: "l2", Weight: mu.At, Slots: []int{slot},

@@ -5,9 +5,8 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// tower is a network on the user's vector and the item's row side by side, both dim
-// wide. Its layers' weights and biases are slots in turn, from layer on, with the
-// output last.
+// tower is a network on the concatenation of the user's vector and the item's row, both dim
+// wide. Its slots are consecutive from layer on: weights and bias of each layer, output last.
 type tower struct {
 	item, user, layer int // slots
 	dim               int
@@ -21,8 +20,8 @@ func (t tower) logits(w *method.Work, b *method.Batch, out []float32) {
 	for i, r := range b.Rd[t.item] {
 		copy(x.Data[i*it.Stride:(i+1)*it.Stride], it.Row(r))
 	}
-	// What the user's vector adds to the first layer is the same for every sample:
-	// it goes into that layer's bias.
+	// The user's vector contributes the same to the first layer for every sample, so this
+	// contribution is added to that layer's bias.
 	first, user := &m.at[0], w.View[t.user].Val[:t.dim]
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -55,7 +54,8 @@ func (t tower) back(w *method.Work, b *method.Batch, dz []float32) {
 	t.userBack(w, d)
 }
 
-// features are what the last layer read of each sample in logits, a row for each.
+// features returns the last layer's input for each sample, one row per sample. It must follow
+// logits.
 func (t tower) features(w *method.Work, b *method.Batch) vec.Mat {
 	var m mlp
 	t.lay(w, b, &m)
@@ -63,8 +63,8 @@ func (t tower) features(w *method.Work, b *method.Batch) vec.Mat {
 	return vec.Rows(m.at[last].h, vec.Pad(t.hidden[last]))
 }
 
-// lay lays the network out on the slots, with the item's row as its input. It returns
-// the input as it was last written.
+// lay binds the network to the slots, with the item's row as its input. It returns the most
+// recently written input.
 func (t tower) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
 	m.open(&w.Scratch, t.hidden, b.N)
 	for i := range m.layers {
@@ -87,8 +87,8 @@ func (t tower) lay(w *method.Work, b *method.Batch, m *mlp) vec.Mat {
 	return vec.Rows(method.Workspace[networkSpace](&w.Scratch).input.Floats(b.N*stride), stride)
 }
 
-// userBack adds what d, the gradient by what the first layer adds up, makes of the
-// user's vector and of the weights on it.
+// userBack adds the gradients of the user's vector and of its weights, given d, the gradient
+// with respect to the first layer's sums.
 func (t tower) userBack(w *method.Work, d []float32) {
 	if w.SkipsGrad(t.user) && w.SkipsGrad(t.layer) {
 		return
