@@ -115,7 +115,8 @@ func TestNumbersFollowFirstAppearanceAfterFilters(t *testing.T) {
 	if got, want := fmt.Sprint(s.Meta.UserID, s.Meta.ItemID, s.Item, s.Start), "[2] [b a] [0 1] [0 2]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if want := "1 rows with a value below 4, 1 repeated rows (first kept), 1 users with fewer than 2 rows (1 rows)"; s.Meta.FilteredOut != want {
+	const want = "1 rows with a value below 4, 1 repeated rows (first kept), 1 users with fewer than 2 rows (1 rows)"
+	if s.Meta.FilteredOut != want {
 		t.Errorf("left out %q, want %q", s.Meta.FilteredOut, want)
 	}
 }

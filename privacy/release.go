@@ -123,7 +123,8 @@ func (k *Stack) Caveats() []string {
 	}
 	if k.Printed {
 		say("as printed: the clipping bit is computed after clipping, the noise is not multiplied by the server "+
-			"rate of %g, and the clipping bound may fall below zero; the epsilon is the paper's claim and does not hold", k.Step)
+			"rate of %g, and the clipping bound may fall below zero; the epsilon is the paper's claim and does not "+
+			"hold", k.Step)
 	}
 	if k.Trust != Central && !k.Drawn {
 		say("simulated: the noise of all devices is drawn once, as their sum")

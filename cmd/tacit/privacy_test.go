@@ -223,24 +223,31 @@ func TestPlanUsesRoundsAndCohortOfMethod(t *testing.T) {
 }
 
 func TestRejectsInvalidPlans(t *testing.T) {
-	for words, want := range map[string]string{
-		"--users 100 --rounds 5":                                                                    "--target-epsilon is missing",
-		"--target-epsilon 8 --rounds 5":                                                             "--users is missing",
-		"--target-epsilon 8 --rounds 5 --users 9 --quick":                                           "--quick needs a method",
-		"--target-epsilon 8 --rounds 5 --users 9 -m fedmf":                                          "-m and -d must be given together",
-		"--target-epsilon 8 --rounds 5 --users 9 --cohort some":                                     "--cohort some",
-		"--target-epsilon 8 --rounds 5 --users 900 --mechanism tree --cohort 10":                    "cohort=cycle",
-		"--target-epsilon 8 --rounds 5 --users 900 --delta 0.1":                                     "delta=0.1",
-		"--target-epsilon 8 --rounds 5 --users 900 --mechanism laplace":                             "trust=local",
-		"--target-epsilon 8 --rounds 5 -m local -d world --world-is-none":                           "unknown flag",
-		"--target-epsilon 8 --rounds 5 -m mf -d world world=users=20,items=30,mean-rows=8,seed=1":   "devices send nothing",
-		"--target-epsilon 8 --rounds 5 --users 20 -m fedmf -d world world=users=20,items=30,seed=1": "the data set has its own users",
-		"--target-epsilon 8 --rounds 5 -m privrec -d world --quick protocol=privrec":                "protocol privrec has none",
-		"--target-epsilon 8 -m fedmf -d world cohort=poisson:0.1":                                   "use --cohort",
-		"--target-epsilon 8 -m fedmf -d world rounds=5":                                             "use --rounds",
-		"--target-epsilon 8 -m fedmf -d world dp=epsilon=3":                                         "use --target-epsilon",
-		"--target-epsilon 8 --users 100":                                                            "--rounds is missing",
+	for _, c := range [][2]string{
+		{"--users 100 --rounds 5", "--target-epsilon is missing"},
+		{"--target-epsilon 8 --rounds 5", "--users is missing"},
+		{"--target-epsilon 8 --rounds 5 --users 9 --quick", "--quick needs a method"},
+		{"--target-epsilon 8 --rounds 5 --users 9 -m fedmf", "-m and -d must be given together"},
+		{"--target-epsilon 8 --rounds 5 --users 9 --cohort some", "--cohort some"},
+		{"--target-epsilon 8 --rounds 5 --users 900 --mechanism tree --cohort 10", "cohort=cycle"},
+		{"--target-epsilon 8 --rounds 5 --users 900 --delta 0.1", "delta=0.1"},
+		{"--target-epsilon 8 --rounds 5 --users 900 --mechanism laplace", "trust=local"},
+		{"--target-epsilon 8 --rounds 5 -m local -d world --world-is-none", "unknown flag"},
+		{
+			"--target-epsilon 8 --rounds 5 -m mf -d world world=users=20,items=30,mean-rows=8,seed=1",
+			"devices send nothing",
+		},
+		{
+			"--target-epsilon 8 --rounds 5 --users 20 -m fedmf -d world world=users=20,items=30,seed=1",
+			"the data set has its own users",
+		},
+		{"--target-epsilon 8 --rounds 5 -m privrec -d world --quick protocol=privrec", "protocol privrec has none"},
+		{"--target-epsilon 8 -m fedmf -d world cohort=poisson:0.1", "use --cohort"},
+		{"--target-epsilon 8 -m fedmf -d world rounds=5", "use --rounds"},
+		{"--target-epsilon 8 -m fedmf -d world dp=epsilon=3", "use --target-epsilon"},
+		{"--target-epsilon 8 --users 100", "--rounds is missing"},
 	} {
+		words, want := c[0], c[1]
 		code, _, errs := tacit(append([]string{"privacy", "plan"}, strings.Fields(words)...)...)
 		if code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, it says %q, want %q in it", words, code, errs, want)
@@ -318,8 +325,8 @@ func TestPrivacyPageNeedsRuns(t *testing.T) {
 
 func TestPlanJSONHasNoGoNames(t *testing.T) {
 	_, out, _ := tacit(strings.Fields("privacy plan --target-epsilon 8 --users 943 --rounds 5 --format json")...)
-	if row := decode(t,
-		out)["data"].(map[string]any)["accuracy"].(map[string]any)["row"].(map[string]any); row["hr@10"].(float64) <= 0 {
+	accuracy := decode(t, out)["data"].(map[string]any)["accuracy"].(map[string]any)
+	if row := accuracy["row"].(map[string]any); row["hr@10"].(float64) <= 0 {
 		t.Errorf("the row is %v", row)
 	}
 	if names := regexp.MustCompile(`"[A-Z]\w*":`).FindAllString(out, -1); names != nil {

@@ -127,7 +127,8 @@ func TestErrorsAreLowerCaseAndSayTheRule(t *testing.T) {
 					s.line(c.Pos()), text)
 			}
 			if strings.Contains(strings.ToLower(text), "failed to") {
-				t.Errorf("%s:%d: error text says \"failed to\": %q; say the thing, its value, the rule and the way out", s.name, s.line(c.Pos()), text)
+				t.Errorf("%s:%d: error text says \"failed to\": %q; say the thing, its value, the rule "+
+					"and the way out", s.name, s.line(c.Pos()), text)
 			}
 		})
 	}
