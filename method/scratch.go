@@ -1,19 +1,18 @@
 package method
 
-// Scratch is memory of one worker. Local training takes what it needs and releases it,
-// as on a stack:
+// Scratch is the scratch memory of one worker. Local training takes memory and releases
+// it in reverse order, as on a stack:
 //
 //	mark := w.Mark()
 //	defer w.Release(mark)
 //	sum := w.Floats(n)
 //
-// Memory that was taken holds anything until it is written. A function that returns
-// scratch leaves the release to its caller. A runtime releases everything between two
-// devices. After a few batches a Scratch has grown to what is needed, and taking
-// allocates nothing.
+// Memory is not cleared when it is taken. A function that returns scratch memory leaves
+// the release to its caller. A runtime releases everything between two devices. After a
+// few batches a Scratch is large enough, and taking memory allocates nothing.
 //
-// Memory that must last longer, such as activations between Logits and Back, has an
-// owner: see Workspace.
+// Use Workspace for memory that must last longer, such as activations between Logits and
+// Back.
 type Scratch struct {
 	floats  stack[float32]
 	wide    stack[float64]
@@ -21,17 +20,17 @@ type Scratch struct {
 	spaces  []any
 }
 
-// Mark is a height of the stack.
-type Mark struct{ floats, wide, indices height }
+// Frame is a position on the stack of a Scratch.
+type Frame struct{ floats, wide, indices height }
 
-// Mark returns the current height, to release down to.
-func (s *Scratch) Mark() Mark { return Mark{s.floats.at, s.wide.at, s.indices.at} }
+// Mark returns the current position. Release accepts it.
+func (s *Scratch) Mark() Frame { return Frame{s.floats.at, s.wide.at, s.indices.at} }
 
-// Release releases everything that was taken since the mark.
-func (s *Scratch) Release(m Mark) {
-	s.floats.release(m.floats)
-	s.wide.release(m.wide)
-	s.indices.release(m.indices)
+// Release releases all memory that was taken since Mark returned f.
+func (s *Scratch) Release(f Frame) {
+	s.floats.release(f.floats)
+	s.wide.release(f.wide)
+	s.indices.release(f.indices)
 }
 
 // Floats takes n floats.
@@ -40,12 +39,12 @@ func (s *Scratch) Floats(n int) []float32 { return s.floats.take(n) }
 // Float64s takes n floats of double precision.
 func (s *Scratch) Float64s(n int) []float64 { return s.wide.take(n) }
 
-// Uint32s takes n numbers of items or rows.
+// Uint32s takes n indices of items or rows.
 func (s *Scratch) Uint32s(n int) []uint32 { return s.indices.take(n) }
 
-// Workspace returns the worker's own T, which the first call makes. It keeps what was
-// written to it until the worker ends. T is a type of the package that owns the memory,
-// so no other package can touch it.
+// Workspace returns the T of this worker; the first call allocates it. The T keeps its
+// contents until the worker ends. Use an unexported T, so that no other package can
+// reach it.
 func Workspace[T any](s *Scratch) *T {
 	for _, x := range s.spaces {
 		if t, ok := x.(*T); ok {
@@ -60,8 +59,8 @@ func Workspace[T any](s *Scratch) *T {
 // Buffer is memory of a Workspace that grows as needed.
 type Buffer struct{ data []float32 }
 
-// Floats returns the first n floats of the buffer as they were last written. Growing
-// loses them.
+// Floats returns the first n floats of the buffer. They keep their values unless the
+// buffer has to grow.
 func (b *Buffer) Floats(n int) []float32 {
 	if cap(b.data) < n {
 		b.data = make([]float32, n+n/4)
@@ -69,17 +68,17 @@ func (b *Buffer) Floats(n int) []float32 {
 	return b.data[:n:n]
 }
 
-// height is a place in the blocks of a stack.
+// height is a position in the blocks of a stack.
 type height struct{ block, used int }
 
-// stack hands out memory in blocks. It has one block once it has grown enough.
+// stack hands out memory from a list of blocks. Releasing everything merges them into one.
 type stack[T any] struct {
 	blocks [][]T
 	at     height
 }
 
 const (
-	align    = 16 // memory that is taken starts at a multiple of so many numbers
+	align    = 16 // allocations start at a multiple of this many numbers
 	smallest = 1 << 10
 )
 

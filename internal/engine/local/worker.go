@@ -169,7 +169,7 @@ func (k *Worker) prepare(st *State, t *Task) {
 		*st = k.mem.NewState(nil)
 	}
 	w := &k.w
-	w.Release(method.Mark{})
+	w.Release(method.Frame{})
 	k.state = st
 	k.trained, k.prepared, k.score.moved = false, false, false
 	if k.p.context && len(t.Rows) > 0 {
