@@ -1,6 +1,6 @@
-// Package conform is the conformance suite that every method must pass. A method's test is
-// one line: conform.Method(t, build). The suite runs methods on a small synthetic board; it
-// never reads files or data sets.
+// Package conform is the conformance suite that every method must pass. A method's test is one
+// line: conform.Method(t, build). The suite runs methods on a small synthetic data set, the
+// board; it never reads files or real data.
 package conform
 
 import (
@@ -23,7 +23,7 @@ import (
 // Build returns a new method with its parameters set.
 type Build func() method.Method
 
-// check is one rule of the contract. Its name is the claim.
+// check is one rule of the contract. Its name states the rule.
 type check struct {
 	name string
 	run  func(Build) error
@@ -31,38 +31,38 @@ type check struct {
 
 var checks = []check{
 	{"OptionalMethodsAreSpeltRight", optionalMethods},
-	{"FindsTheWithheldItem", findsWithheld},
+	{"FindsTheHeldOutItem", findsHeldOut},
 	{"GradientIsTheFiniteDifference", gradient},
 	{"GradientOfEveryLossTermIsTheFiniteDifference", termGradients},
 	{"SameBitsForAnyWorkerCount", sameBits},
 	{"ResumesWithTheSameBits", resumes},
-	{"PrivateSlotsStayHome", staysHome},
-	{"VisitsDoNotAllocate", noAllocation},
-	{"FusedStepIsDescend", fusedIsPlain},
-	{"ScoresOneByOneAndAllAtOnceAlike", scoresAlike},
-	{"TheSumOfUpdatesIsTheRound", sumIsRound},
-	{"PrivacyWithRoomToSpareChangesNothing", roomToSpare},
-	{"NoUpdateIsLongerThanItsBound", bounded},
-	{"SameBitsUnderPrivacy", sameBitsGuarded},
+	{"PrivateSlotsStayOnTheDevice", staysOnDevice},
+	{"LocalTrainingDoesNotAllocate", noAllocation},
+	{"FusedStepEqualsDescend", fusedIsPlain},
+	{"ScoreAndScoreAllAgree", scoresAlike},
+	{"TheRoundsSumEqualsTheSumOfDeltas", sumIsRound},
+	{"LooseClippingAndTinyNoiseChangeNothing", loosePrivacy},
+	{"NoUpdateExceedsItsSensitivity", bounded},
+	{"SameBitsUnderPrivacy", sameBitsPrivate},
 	{"HostileDevicesDoNotPoisonTheModel", unpoisoned},
-	{"APromiseNeedsAFederation", needsFederation},
+	{"AGuaranteeRequiresAFederatedMethod", needsFederation},
 }
 
-// private are the checks that a privacy guarantee relies on.
+// private lists the checks that a privacy guarantee relies on.
 var private = checks[len(checks)-5:]
 
-// doesNotApply is the answer of a check that a method has no use for.
+// doesNotApply is the result of a check that does not apply to a method; it holds the reason.
 type doesNotApply string
 
 func (d doesNotApply) Error() string { return string(d) }
 
-// Method checks a method against everything the contract promises.
+// Method checks a method against every rule of the contract.
 func Method(t *testing.T, build Build) {
 	t.Helper()
 	run(t, build, checks)
 }
 
-// Gradients checks the gradients of a method and of its losses; Method does it too.
+// Gradients checks the gradients of a method and of its losses. Method includes these checks.
 func Gradients(t *testing.T, build Build) {
 	t.Helper()
 	run(t, build, []check{
@@ -71,7 +71,7 @@ func Gradients(t *testing.T, build Build) {
 	})
 }
 
-// Private checks what a privacy guarantee about a method relies on; Method does it too.
+// Private checks the rules that a privacy guarantee relies on. Method includes these checks.
 func Private(t *testing.T, build Build) {
 	t.Helper()
 	run(t, build, private)
@@ -96,9 +96,9 @@ const (
 	boardGroups = 4
 )
 
-// board is a catalogue in which user u likes the items of its own group, that is
-// i with i = u mod 4. The item u itself is withheld: it must be found. Groups are
-// features too; the others say nothing.
+// board returns a data set in which user u likes the items of one group: i with i = u mod 4.
+// Item u is held out, and methods must find it. One user feature and one item feature give the
+// group; the others carry no information.
 func board() *data.Set {
 	s := &data.Set{NumItems: boardSize, Start: []int{0}, Meta: data.Info{Name: "board", TimeKind: data.OrderOnly}}
 	f := &s.Meta.Features
@@ -130,7 +130,7 @@ func board() *data.Set {
 	return s
 }
 
-// fair ranks against ten items, none of which is ever drawn as a negative.
+// fair ranks the held-out item against ten candidates, none of which is drawn as a negative.
 var fair = data.Protocol{Name: "board", Hide: data.HideCandidates, Sampled: 10}
 
 func options(rounds int) sim.Options {
@@ -167,16 +167,16 @@ func steps(r *sim.Run, n int) error {
 	return nil
 }
 
-// findsWithheld: a method that learns anything puts the withheld item first among
-// items of other groups for nearly everyone. By chance it would for 1 in 11. A
-// method that shares nothing is let off: alone, nobody can know the item.
-func findsWithheld(build Build) error {
+// findsHeldOut checks that for nearly every user the method ranks the held-out item above items
+// of other groups. By chance it would for 1 user in 11. The check does not apply to a method
+// that shares nothing: a device alone cannot know the item.
+func findsHeldOut(build Build) error {
 	r, err := finish(build, options(60), 2)
 	if err != nil {
 		return err
 	}
 	if !shares(r.Plan()) {
-		return doesNotApply("the method shares nothing, so there is nothing to find the item by")
+		return doesNotApply("the method shares nothing, so a device cannot know the held-out item")
 	}
 	first := 0
 	for _, p := range r.Best.Test {
@@ -185,7 +185,7 @@ func findsWithheld(build Build) error {
 		}
 	}
 	if share := float64(first) / boardSize; share < 0.9 {
-		return fmt.Errorf("the withheld item is first for %.0f%% of users, want at least 90%%", 100*share)
+		return fmt.Errorf("the held-out item ranks first for %.0f%% of users; must be at least 90%%", 100*share)
 	}
 	return nil
 }
@@ -199,7 +199,8 @@ func shares(p *local.Plan) bool {
 	return p.Central()
 }
 
-// federated reports whether devices visit; others can neither vanish nor be late.
+// federated reports whether the method trains on devices. Only such a method has dropouts and
+// stragglers.
 func federated(build Build) bool {
 	_, central := method.As[method.Central](build())
 	return !central
@@ -219,12 +220,12 @@ func sameBits(build Build) error {
 		return err
 	}
 	if a, b := one.Digest(), three.Digest(); a != b {
-		return fmt.Errorf("digest with 1 worker is %s, with 3 it is %s", a, b)
+		return fmt.Errorf("digest with 1 worker is %s, with 3 workers %s; they must be equal", a, b)
 	}
 	return nil
 }
 
-// interrupted runs two rounds, saves, and loads the checkpoint into another run with a
+// interrupted runs two rounds, saves a checkpoint, and loads it into another run with a
 // different number of workers.
 func interrupted(build Build, o sim.Options, first, then int) (half, again *sim.Run, err error) {
 	if half, err = start(build, o, first); err != nil {
@@ -255,7 +256,7 @@ func resumes(build Build) error {
 	if err != nil {
 		return err
 	}
-	// The third evaluation is stopped on its way, unless it happens in the visits.
+	// The context interrupts the third evaluation, unless local training performs it.
 	if _, err := again.Step(&soon{Context: context.Background()}); err != nil && again.Unevaluated == nil {
 		return err
 	}
@@ -263,12 +264,12 @@ func resumes(build Build) error {
 		return err
 	}
 	if a, b := whole.Digest(), again.Digest(); a != b {
-		return fmt.Errorf("digest of the whole run is %s, of the resumed one %s", a, b)
+		return fmt.Errorf("digest of the uninterrupted run is %s, of the resumed run %s; they must be equal", a, b)
 	}
 	return nil
 }
 
-// soon is a context that is done when it was asked once.
+// soon is a context that is cancelled from the second call of Err on.
 type soon struct {
 	context.Context
 	asked atomic.Bool

@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-// Each of these breaks one promise. A suite that lets one pass is worth nothing.
+// Each method below breaks one rule of the contract. The suite must catch every one.
 
 // frozen never learns.
 type frozen struct{ methods.FedMF }
@@ -31,7 +31,7 @@ func (m *wrong) Back(w *method.Work, b *method.Batch, dz []float32) {
 	}
 }
 
-// greedy allocates in every visit.
+// greedy allocates in every local training.
 type greedy struct {
 	methods.FedMF
 	sink []byte
@@ -57,7 +57,7 @@ func (m *hidden) Visit(items int) method.Visit {
 	return v
 }
 
-// leaky writes its private bias into the shared table, past the update.
+// leaky writes its private bias directly into the shared table.
 type leaky struct{ methods.FedMF }
 
 func (m *leaky) Visit(items int) method.Visit {
@@ -67,8 +67,8 @@ func (m *leaky) Visit(items int) method.Visit {
 	return v
 }
 
-// sloppy adds to the sums of an item that it has not touched: the update of another
-// device would hold it.
+// sloppy adds to the sums of items that it has not touched, which would leak into another
+// device's update.
 type sloppy struct{ methods.FedMF }
 
 func (m *sloppy) Visit(items int) method.Visit {
@@ -91,17 +91,17 @@ func (m *lopsided) Logits(w *method.Work, b *method.Batch, out []float32) {
 	out[b.N-1]++
 }
 
-// misspelt has a phase that nothing would ask for.
+// misspelt has a misspelt Phase method, which would never be called.
 type misspelt struct{ methods.FedMF }
 
 func (m *misspelt) Phas(round, _ int) (int, string) { return round % 2, "half" }
 
-// mistyped has a server step with another signature.
+// mistyped has a server step with a wrong signature.
 type mistyped struct{ methods.FedMF }
 
 func (m *mistyped) PostUpdate(int) {}
 
-// regularised is FedMF with a term on its item rows, which a test breaks.
+// regularised is FedMF with a loss term on its item rows. Tests break the term.
 type regularised struct {
 	methods.FedMF
 	term  method.Term
@@ -134,7 +134,7 @@ func silent(t method.Term) method.Term {
 	return t
 }
 
-// forgetful is a sum of terms that leaves the last one out.
+// forgetful returns a sum of terms that omits the last one.
 func forgetful(data method.Oracle, term method.Term) method.Oracle {
 	o := learn.WithTerms(data, term)
 	o.Grad = data.Grad
@@ -155,7 +155,7 @@ func TestBrokenLossTermsAreCaught(t *testing.T) {
 			broken bool
 			m      regularised
 		}{
-			{"as it is", false, regularised{term: term, build: whole}},
+			{"unchanged", false, regularised{term: term, build: whole}},
 			{"with a flipped sign", true, regularised{term: flipped(term), build: whole}},
 			{"without effect", true, regularised{term: silent(term), build: whole}},
 			{"left out of the sum", true, regularised{term: term, build: forgetful}},
@@ -179,15 +179,15 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 	}{
 		{"OptionalMethodsAreSpeltRight", func() method.Method { return &misspelt{} }},
 		{"OptionalMethodsAreSpeltRight", func() method.Method { return &mistyped{} }},
-		{"FindsTheWithheldItem", func() method.Method { return &frozen{} }},
+		{"FindsTheHeldOutItem", func() method.Method { return &frozen{} }},
 		{"GradientIsTheFiniteDifference", func() method.Method { return &wrong{} }},
-		{"VisitsDoNotAllocate", func() method.Method { return &greedy{} }},
+		{"LocalTrainingDoesNotAllocate", func() method.Method { return &greedy{} }},
 		{"ResumesWithTheSameBits", func() method.Method { return &hidden{} }},
-		{"ScoresOneByOneAndAllAtOnceAlike", func() method.Method { return &lopsided{} }},
-		{"PrivateSlotsStayHome", func() method.Method { return &leaky{} }},
-		{"TheSumOfUpdatesIsTheRound", func() method.Method { return &hidden{} }},
+		{"ScoreAndScoreAllAgree", func() method.Method { return &lopsided{} }},
+		{"PrivateSlotsStayOnTheDevice", func() method.Method { return &leaky{} }},
+		{"TheRoundsSumEqualsTheSumOfDeltas", func() method.Method { return &hidden{} }},
 		{"SameBitsUnderPrivacy", func() method.Method { return &hidden{} }},
-		{"NoUpdateIsLongerThanItsBound", func() method.Method { return &sloppy{} }},
+		{"NoUpdateExceedsItsSensitivity", func() method.Method { return &sloppy{} }},
 	} {
 		err := try(c.check, func() method.Method {
 			m := c.build()
@@ -195,7 +195,7 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 			return m
 		})
 		if no := doesNotApply(""); err == nil || errors.As(err, &no) {
-			t.Errorf("%s lets a broken method pass (%v)", c.check, err)
+			t.Errorf("%s accepts a broken method (%v)", c.check, err)
 		}
 	}
 }
@@ -206,5 +206,5 @@ func try(name string, build Build) error {
 			return c.run(build)
 		}
 	}
-	panic("no check " + strings.TrimSpace(name))
+	panic("unknown check " + strings.TrimSpace(name))
 }

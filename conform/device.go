@@ -16,7 +16,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// alone is one device with a memory of its own.
+// alone is one device with its own worker and memory.
 type alone struct {
 	*local.Worker
 	plan  *local.Plan
@@ -30,7 +30,7 @@ func newAlone(build Build, plain bool) (*alone, error) {
 	return newDevice(build, local.Options{Plain: plain})
 }
 
-// newDevice is one device of the board, with the options that are not the board's.
+// newDevice returns a device of the board. The board overrides the options that it determines.
 func newDevice(build Build, o local.Options) (*alone, error) {
 	s, err := data.NewSplit(board(), fair, 1)
 	if err != nil {
@@ -46,7 +46,7 @@ func newDevice(build Build, o local.Options) (*alone, error) {
 		return nil, err
 	}
 	if p.Central() {
-		return nil, doesNotApply("the method is trained in one place: there is no visit")
+		return nil, doesNotApply("the method trains centrally: there is no local training")
 	}
 	m, err := local.NewMemory(p, 1, 1)
 	if err != nil {
@@ -63,8 +63,8 @@ func (a *alone) task(u, round int) *local.Task {
 	}
 }
 
-// gradient: Back is the derivative of Logits, by central differences, at random
-// places of every slot. It is checked for Learners only.
+// gradient checks that Back is the derivative of Logits, by central differences at random
+// elements of every slot. It applies to Learners only.
 func gradient(build Build) error {
 	a, err := newAlone(build, true)
 	if err != nil {
@@ -72,7 +72,7 @@ func gradient(build Build) error {
 	}
 	m, ok := a.plan.Method.(method.Learner)
 	if !ok {
-		return doesNotApply("the method solves instead of descending")
+		return doesNotApply("the method is not gradient-based")
 	}
 	w := a.ResolveSamples(&a.state, a.task(3, 0))
 	b := w.Batch(0, min(w.BatchSize, len(w.Samples.Item)))
@@ -105,7 +105,7 @@ func gradient(build Build) error {
 				continue
 			}
 			want, bends := difference(&val[k], 1.0/128, value)
-			// Kinks on both sides may balance: then the slope is another from closer by.
+			// Kinks on both sides may cancel out; a smaller step then gives another slope.
 			for h := float32(1.0 / 2048); !bends && !near(float64(grad[k]), want, 0.01, 0.05) && h > 1e-6; h /= 8 {
 				closer, _ := difference(&val[k], h, value)
 				bends = near(float64(grad[k]), closer, 0.01, 0.05)
@@ -116,20 +116,21 @@ func gradient(build Build) error {
 			}
 			straight++
 			if !near(float64(grad[k]), want, 0.01, 0.05) {
-				return fmt.Errorf("slot %q place %d: Back says %g, the finite difference is %g", v.Slot.Name, k,
+				return fmt.Errorf("slot %q element %d: Back returns %g, the finite difference is %g", v.Slot.Name, k,
 					grad[k], want)
 			}
 		}
 	}
 	if bent > straight {
-		return fmt.Errorf("at %d of %d places the finite differences do not settle: nothing is proved", bent, bent+
-			straight)
+		return fmt.Errorf("at %d of %d elements the finite differences do not converge: the check is inconclusive",
+			bent, bent+
+				straight)
 	}
 	return nil
 }
 
-// difference is the central difference of value by x, with steps of h. It bends where
-// a kink, such as that of ReLU, lies between.
+// difference returns the central difference of value by x with step h. bends reports a kink,
+// such as that of ReLU, within the step.
 func difference(x *float32, h float32, value func() float64) (slope float64, bends bool) {
 	old, here := *x, value()
 	*x = old + h
@@ -141,9 +142,9 @@ func difference(x *float32, h float32, value func() float64) (slope float64, ben
 	return (up - down) / (2 * step), !near((up-here)/step, (here-down)/step, 0.01, 0.05)
 }
 
-// staysHome: an update has a part for each slot that is sent and no other, and a
-// visit writes to nothing else that other devices read.
-func staysHome(build Build) error {
+// staysOnDevice checks that a delta has one part for each slot that is sent and no other, and
+// that local training does not write to the shared values directly.
+func staysOnDevice(build Build) error {
 	a, err := newAlone(build, false)
 	if err != nil {
 		return err
@@ -155,7 +156,8 @@ func staysHome(build Build) error {
 	a.Visit(&a.state, a.task(3, 1), 0, false)
 	for i := range before {
 		if !slices.Equal(before[i], a.mem.Value(i)) {
-			return fmt.Errorf("a visit wrote to the common value of slot %q, past its update", a.plan.Slots[i].Name)
+			return fmt.Errorf("local training wrote to the shared value of slot %q; must change only its delta",
+				a.plan.Slots[i].Name)
 		}
 	}
 	u := a.Delta(0)
@@ -164,35 +166,35 @@ func staysHome(build Build) error {
 		s := a.plan.Slots[p.Slot]
 		got = append(got, p.Slot)
 		if s.Scope != method.Shared {
-			return fmt.Errorf("the update holds slot %q, which is %s", s.Name, s.Scope)
+			return fmt.Errorf("the delta contains slot %q, which is %s; must be shared", s.Name, s.Scope)
 		}
 	}
 	if want := a.plan.SentSlots(); !slices.Equal(got, want) {
-		return fmt.Errorf("the update holds slots %v, want %v", got, want)
+		return fmt.Errorf("the delta contains slots %v, expected %v", got, want)
 	}
 	for _, p := range u.Parts {
 		for _, x := range p.Data {
 			if x-x != 0 {
-				return fmt.Errorf("the delta of slot %q holds a number that is not finite", a.plan.Slots[p.Slot].Name)
+				return fmt.Errorf("the delta of slot %q contains NaN or an infinity", a.plan.Slots[p.Slot].Name)
 			}
 		}
 	}
 	return nil
 }
 
-// noAllocation: once a worker has seen a device, visiting and scoring it again
-// allocates nothing. A private table may still grow: it is full before.
+// noAllocation checks that training and scoring a device again allocates nothing. A private
+// table may grow at first, so the check fills it before it counts.
 func noAllocation(build Build) error {
-	for _, guarded := range []bool{false, true} {
-		if err := noAllocationIn(build, guarded); err != nil {
+	for _, hasBound := range []bool{false, true} {
+		if err := noAllocationIn(build, hasBound); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func noAllocationIn(build Build, guarded bool) error {
-	a, err := newDevice(build, local.Options{Integers: guarded})
+func noAllocationIn(build Build, hasBound bool) error {
+	a, err := newDevice(build, local.Options{Integers: hasBound})
 	if err != nil {
 		return err
 	}
@@ -201,7 +203,7 @@ func noAllocationIn(build Build, guarded bool) error {
 	all := make([]float32, a.split.Items())
 	round := 0
 	visit := func() {
-		task.Round = 1 + round%3 // the same samples come back, so a private table has seen them
+		task.Round = 1 + round%3 // repeats the samples, so that a private table is complete
 		round++
 		a.Visit(&a.state, task, 0, false)
 		a.ScoreAll(all)
@@ -210,20 +212,18 @@ func noAllocationIn(build Build, guarded bool) error {
 		visit()
 	}
 	if n := testing.AllocsPerRun(20, visit); n > 0 && !solves(a.plan) {
-		return fmt.Errorf("a visit allocates %g times (with a bound on its update: %t)", n, guarded)
+		return fmt.Errorf("local training allocates %g times (with a bound on its update: %t); must be 0", n, hasBound)
 	}
 	return nil
 }
 
-// solves lets off a method that is not a Learner: what its solver allocates is
-// the solver's affair.
+// solves reports whether a method is not a Learner. Its solver may allocate.
 func solves(p *local.Plan) bool {
 	_, learns := p.Method.(method.Learner)
 	return !learns
 }
 
-// fusedIsPlain: the fast path and the oracle end at the same place, up to
-// rounding.
+// fusedIsPlain checks that fused and plain steps give the same result, up to rounding.
 func fusedIsPlain(build Build) error {
 	fast, err := newAlone(build, false)
 	if err != nil {
@@ -254,17 +254,17 @@ func fusedIsPlain(build Build) error {
 
 func same(what string, x, y []float32) error {
 	if len(x) != len(y) {
-		return fmt.Errorf("%s: %d numbers, want %d", what, len(x), len(y))
+		return fmt.Errorf("%s: %d numbers, expected %d", what, len(x), len(y))
 	}
 	for i := range x {
 		if !near(float64(x[i]), float64(y[i]), 1e-3, 0.1) {
-			return fmt.Errorf("%s, place %d: %g, want %g", what, i, x[i], y[i])
+			return fmt.Errorf("%s, element %d: %g, expected %g", what, i, x[i], y[i])
 		}
 	}
 	return nil
 }
 
-// scoresAlike: Score and ScoreAll agree after a visit and without one.
+// scoresAlike checks that Score and ScoreAll agree, after local training and without it.
 func scoresAlike(build Build) error {
 	a, err := newAlone(build, false)
 	if err != nil {
@@ -277,21 +277,21 @@ func scoresAlike(build Build) error {
 		a.ScoreAll(all)
 		for x, i := range items {
 			if math.Float32bits(some[x]) != math.Float32bits(all[i]) {
-				return fmt.Errorf("%s: item %d scores %g in a list, %g among all", when, i, some[x], all[i])
+				return fmt.Errorf("%s: Score gives item %d %g, ScoreAll gives it %g", when, i, some[x], all[i])
 			}
 		}
 		return nil
 	}
 	a.Visit(&a.state, a.task(9, 1), 0, false)
-	if err := check("after a visit"); err != nil {
+	if err := check("after local training"); err != nil {
 		return err
 	}
 	a.Prepare(&a.state, a.task(9, 2))
-	return check("without a visit")
+	return check("without local training")
 }
 
-// sumIsRound: what devices send one by one adds up to what the simulated round
-// collects, so a fleet on a network does the same as this one.
+// sumIsRound checks that the deltas of single devices add up to the sum of the simulated round,
+// so that devices on a network get the same result.
 func sumIsRound(build Build) error {
 	r, err := start(build, options(2), 2)
 	if err != nil {
@@ -325,7 +325,7 @@ func sumIsRound(build Build) error {
 		got := sum.Sums[slot]
 		for i := range got {
 			if !near(float64(got[i]), w[i], 1e-3, 0.1) {
-				return fmt.Errorf("slot %q place %d: the round's sum is %g, the devices' is %g",
+				return fmt.Errorf("slot %q element %d: the round's sum is %g, the sum of the devices' deltas is %g",
 					a.plan.Slots[slot].Name, i, got[i], w[i])
 			}
 		}

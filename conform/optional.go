@@ -8,8 +8,8 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-// optional lists the interfaces that a method may implement. A runtime finds them by
-// type assertion, so a misspelt method compiles and is never called.
+// optional lists the interfaces that a method may implement. A runtime detects them by type
+// assertion, so a misspelt method compiles and is never called.
 var optional = []reflect.Type{
 	reflect.TypeFor[method.Method](),
 	reflect.TypeFor[method.Learner](),
@@ -26,8 +26,9 @@ var optional = []reflect.Type{
 	reflect.TypeFor[method.Checker](),
 }
 
-// optionalMethods checks the exported methods of every layer: one with the name of a
-// contract's method must have its signature, and none may have nearly such a name.
+// optionalMethods checks the exported methods of every wrapped layer: a method with a name of
+// the contract must have its signature, and no method may have a name that is almost one of the
+// contract.
 func optionalMethods(build Build) error {
 	signature := map[string]reflect.Type{}
 	var names []string
@@ -55,20 +56,21 @@ func checkSpelling(t reflect.Type, signature map[string]reflect.Type, names []st
 		m := t.Method(i)
 		if expected, ok := signature[m.Name]; ok {
 			if got := withoutReceiver(m.Type); got != expected {
-				return fmt.Errorf("%v.%s is %v: the contract expects %v; nothing would call it", t, m.Name, got,
+				return fmt.Errorf("%v.%s has type %v: the contract expects %v, so it would never be called", t, m.Name,
+					got,
 					expected)
 			}
 			continue
 		}
 		if near := closest(m.Name, names); near != "" {
-			return fmt.Errorf("%v.%s is not part of the contract, but %s is; rename one that is meant as %s, and "+
-				"unexport one that is not", t, m.Name, near, near)
+			return fmt.Errorf("%v.%s is not part of the contract, but %s is; rename it if it is meant as %s, and "+
+				"unexport it otherwise", t, m.Name, near, near)
 		}
 	}
 	return nil
 }
 
-// closest returns the name that is one typing error away, or two for long names.
+// closest returns the name within one edit, or within two for long names, or "".
 func closest(name string, names []string) string {
 	near := param.Nearest(name, names)
 	allowed := 1

@@ -18,15 +18,15 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// bench makes guarded devices of a federation that is some rounds old: what FCF sends
-// in the first is nothing.
+// bench creates devices that bound their updates, in a federation after two rounds: some
+// methods, such as FCF, send nothing in the first.
 type bench struct {
 	build Build
 	value [][]float32
-	most  float64 // the length of the longest update
+	most  float64 // the largest norm of a delta
 }
 
-// newBench measures the updates. A method that sends nothing has no use for a bound.
+// newBench measures the deltas of all devices. It does not apply to a method that sends nothing.
 func newBench(build Build) (*bench, error) {
 	k := &bench{build: build}
 	a, err := newAlone(build, false)
@@ -51,7 +51,7 @@ func newBench(build Build) (*bench, error) {
 		k.most = math.Max(k.most, a.Visit(&state, a.task(u, 2), 0, false).Norm)
 	}
 	if !(k.most > 0) {
-		return nil, fmt.Errorf("in the third round no device sends anything")
+		return nil, fmt.Errorf("no device sends anything in the third round")
 	}
 	return k, nil
 }
@@ -70,29 +70,28 @@ func (k *bench) device(b privacy.Bound) (*alone, error) {
 	return a, nil
 }
 
-// sealed is what a new device sends.
-func (k *bench) sealed(a *alone, u, shard int) []int64 {
+// update returns the encoded update of a new device.
+func (k *bench) update(a *alone, u, shard int) []int64 {
 	state, sum := a.mem.NewState(nil), make([]int64, a.plan.UpdateLength(2)+1)
 	a.Visit(&state, a.task(u, 2), shard, false)
 	a.mem.TakeSum(sum)
 	return sum
 }
 
-// promise sets the policy of a run.
-func promise(o sim.Options, format string, args ...any) (sim.Options, error) {
+// withPolicy returns o with the given privacy policy.
+func withPolicy(o sim.Options, format string, args ...any) (sim.Options, error) {
 	return o, o.DP.UnmarshalText(fmt.Appendf(nil, format, args...))
 }
 
-// roomToSpare: where no update is as long as its bound and there is next to no noise,
-// what a coordinator gets under a privacy promise, and makes of it, is what it gets
-// without, but for what integers round off.
-func roomToSpare(build Build) error {
+// loosePrivacy checks that with a clipping bound above every norm and almost no noise, the
+// coordinator receives and computes the same as without privacy, up to integer rounding.
+func loosePrivacy(build Build) error {
 	k, err := newBench(build)
 	if err != nil {
 		return err
 	}
 	open := options(3)
-	guarded, err := promise(open, "noise=1e-9,clip=%g", 30*k.most)
+	loose, err := withPolicy(open, "noise=1e-9,clip=%g", 30*k.most)
 	if err != nil {
 		return err
 	}
@@ -100,7 +99,7 @@ func roomToSpare(build Build) error {
 	if !own {
 		open.Mean = "fixed"
 	}
-	with, err := start(build, guarded, 2)
+	with, err := start(build, loose, 2)
 	if err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func roomToSpare(build Build) error {
 	if err := errors.Join(steps(with, 1), steps(without, 1), sameSums(with, without)); err != nil {
 		return err
 	}
-	// A server step of the method's own may make a step of any noise, as Adam does.
+	// A method's own server step may amplify small noise, as Adam does.
 	tolerance := 0.05
 	if own {
 		tolerance = 0.5
@@ -129,14 +128,15 @@ func roomToSpare(build Build) error {
 		off, moved = math.Hypot(off, o), math.Hypot(moved, m)
 	}
 	if !(off <= tolerance*moved) {
-		return fmt.Errorf("after 3 rounds the model has moved by %.3g, and under a promise with room to spare it "+
-			"stands %.3g beside", moved, off)
+		return fmt.Errorf("after 3 rounds the model has moved by %.3g; with loose clipping and almost no noise "+
+			"it is off by "+
+			"%.3g", moved, off)
 	}
 	return nil
 }
 
-// sameSums compares what the devices of a second round send, to a coordinator whose
-// model is the one without a promise.
+// sameSums compares the sums of a second round with and without privacy, starting from the same
+// model.
 func sameSums(with, without *sim.Run) error {
 	everybody := make([]uint32, boardSize)
 	for u := range everybody {
@@ -147,7 +147,7 @@ func sameSums(with, without *sim.Run) error {
 		copy(with.Value(i), without.Value(i))
 	}
 	sum := func(r *sim.Run, bound *privacy.Bound) (round.Aggregate, error) {
-		var state bytes.Buffer // a visit changes the devices: those to come must not know
+		var state bytes.Buffer // training changes the devices' state, which must be restored
 		if err := r.Save(&state, "x"); err != nil {
 			return round.Aggregate{}, err
 		}
@@ -173,14 +173,14 @@ func sameSums(with, without *sim.Run) error {
 		vec.Axpy(float32(floats.Shrunk[i]), without.Value(i), want)
 		rounded := boardSize / 2 * bound.Unit() * math.Sqrt(float64(n))
 		if off, length := apart(got, want, make([]float32, n)); !(off <= 0.001*length+rounded) {
-			return fmt.Errorf("what devices send of slot %q adds up to a length of %.3g, and under a promise with "+
-				"room to spare it is %.3g beside", with.Slots()[i].Name, length, off)
+			return fmt.Errorf("the sum of slot %q has norm %.3g; with loose clipping and almost no noise it is off "+
+				"by %.3g", with.Slots()[i].Name, length, off)
 		}
 	}
 	return nil
 }
 
-// apart is how far got is from want, and that from zero.
+// apart returns the distance between got and want, and the distance between want and zero.
 func apart(got, want, zero []float32) (off, length float64) {
 	for k, x := range want {
 		d, m := float64(got[k]-x), float64(x-zero[k])
@@ -189,9 +189,8 @@ func apart(got, want, zero []float32) (off, length float64) {
 	return math.Sqrt(off), math.Sqrt(length)
 }
 
-// bounded: whatever a visit does, the integers that leave a device are no longer than
-// what noise is measured by; and they are those of this visit alone, whoever the
-// worker visited before.
+// bounded checks that the integers a device sends never exceed the sensitivity that the noise is
+// calibrated for, and that they do not depend on devices that the worker trained before.
 func bounded(build Build) error {
 	k, err := newBench(build)
 	if err != nil {
@@ -216,8 +215,8 @@ func (k *bench) boundedBy(b privacy.Bound) error {
 	}
 	n := busy.plan.UpdateLength(2)
 	for u := range 6 {
-		k.sealed(busy, 10+u, local.NotCounted) // late: nothing of it counts
-		got := k.sealed(busy, u, 0)
+		k.update(busy, 10+u, local.NotCounted) // a late device, which must not contribute
+		got := k.update(busy, u, 0)
 		length := 0.0
 		for _, x := range got[:n] {
 			if b.L1 {
@@ -230,32 +229,33 @@ func (k *bench) boundedBy(b privacy.Bound) error {
 			length = math.Sqrt(length)
 		}
 		if limit := b.Sensitivity(n); length > limit || length == 0 {
-			return fmt.Errorf("device %d sends integers of length %.6g, where the noise counts on %.6g (%+v)", u,
+			return fmt.Errorf("device %d sends integers of norm %.6g; must be above 0 and at most the "+
+				"sensitivity %.6g (%+v)", u,
 				length, limit, b)
 		}
 		if bit := got[n]; b.Bit && bit != privacy.BitLevels/2 && bit != -privacy.BitLevels/2 || !b.Bit && bit != 0 {
-			return fmt.Errorf("device %d moves the count of unclipped ones by %d integers", u, bit)
+			return fmt.Errorf("device %d contributes %d to the count of unclipped devices", u, bit)
 		}
 		fresh, err := k.device(b)
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(got, k.sealed(fresh, u, 0)) {
-			return fmt.Errorf("device %d sends something else after other devices than alone: what they left is in it",
+		if !slices.Equal(got, k.update(fresh, u, 0)) {
+			return fmt.Errorf("device %d sends another update if the worker trained other devices before",
 				u)
 		}
 	}
 	return nil
 }
 
-// sameBitsGuarded: with clipping that bites, noise and a bound that adapts, the number
-// of workers and a stop in between change nothing, and what was paid is not forgotten.
-func sameBitsGuarded(build Build) error {
+// sameBitsPrivate checks that with active clipping, noise and an adaptive bound, neither the
+// number of workers nor an interruption changes the result or the budget spent.
+func sameBitsPrivate(build Build) error {
 	k, err := newBench(build)
 	if err != nil {
 		return err
 	}
-	o, err := promise(options(4), "noise=0.5,clip=%g,adaptive=geometric", k.most/4)
+	o, err := withPolicy(options(4), "noise=0.5,clip=%g,adaptive=geometric", k.most/4)
 	if err != nil {
 		return err
 	}
@@ -277,17 +277,18 @@ func sameBitsGuarded(build Build) error {
 	}
 	for _, r := range []*sim.Run{half, again} {
 		if a, b := one.Digest(), r.Digest(); a != b {
-			return fmt.Errorf("digest with 1 worker is %s, with others or resumed it is %s", a, b)
+			return fmt.Errorf("digest with 1 worker is %s, with other workers or resumed %s; they must be equal", a, b)
 		}
 		if spent, _, err := r.Spent(); err != nil || spent.Epsilon != whole.Epsilon {
-			return fmt.Errorf("a run costs %g, resumed or with other workers %g (%v)", whole.Epsilon, spent.Epsilon,
+			return fmt.Errorf("a run spends epsilon %g, resumed or with other workers %g (%v)", whole.Epsilon,
+				spent.Epsilon,
 				err)
 		}
 	}
 	return nil
 }
 
-// hostile is a method some of whose devices send whatever they like.
+// hostile wraps a method so that one device in five sends arbitrary values.
 type hostile struct {
 	method.Method
 	send []float32
@@ -334,8 +335,8 @@ func (h hostile) poison(w *method.Work, x float32) {
 	}
 }
 
-// unpoisoned: updates that are not finite, or as large as can be, move the model by no
-// more than others do, and stop nothing.
+// unpoisoned checks that updates with NaN, infinities or huge values neither stop a run nor make
+// the model non-finite.
 func unpoisoned(build Build) error {
 	k, err := newBench(build)
 	if err != nil {
@@ -345,28 +346,29 @@ func unpoisoned(build Build) error {
 	bad := func() method.Method {
 		return hostile{build(), []float32{float32(math.NaN()), inf, -inf, math.MaxFloat32, -math.MaxFloat32}}
 	}
-	o, err := promise(options(3), "noise=0.01,clip=%g", k.most)
+	o, err := withPolicy(options(3), "noise=0.01,clip=%g", k.most)
 	if err != nil {
 		return err
 	}
 	r, err := finish(bad, o, 2)
 	if err != nil {
-		return fmt.Errorf("devices that send what they like stop the run: %w", err)
+		return fmt.Errorf("hostile devices stop the run: %w", err)
 	}
 	for _, i := range r.Plan().SentSlots() {
 		for _, x := range r.Value(i) {
 			if x-x != 0 {
-				return fmt.Errorf("slot %q of the model is %g", r.Slots()[i].Name, x)
+				return fmt.Errorf("slot %q of the model contains %g", r.Slots()[i].Name, x)
 			}
 		}
 	}
 	return nil
 }
 
-// needsFederation: no noise on a sum over devices covers a method that is no such sum,
-// so it is refused by its name; any other may be promised something.
+// needsFederation checks that a privacy policy for a central method is rejected with the
+// method's name: noise on a sum over devices does not cover it. Every other method that sends
+// something accepts a policy.
 func needsFederation(build Build) error {
-	o, err := promise(options(3), "epsilon=8")
+	o, err := withPolicy(options(3), "epsilon=8")
 	if err != nil {
 		return err
 	}
@@ -374,13 +376,13 @@ func needsFederation(build Build) error {
 	r, err := start(build, o, 1)
 	if federated(build) {
 		if err != nil && strings.Contains(err.Error(), "sends nothing") {
-			return doesNotApply("the method sends nothing: there is nothing to promise")
+			return doesNotApply("the method sends nothing: there is nothing to protect")
 		}
 		return err
 	}
 	if r != nil || !strings.Contains(err.Error(), o.Name+" trains on pooled data") {
-		return fmt.Errorf("a promise about a method that is trained in one place: %w",
-			cmp.Or(err, errors.New("it is made")))
+		return fmt.Errorf("a privacy policy for a method that trains centrally must be rejected: %w",
+			cmp.Or(err, errors.New("it was accepted")))
 	}
 	return nil
 }

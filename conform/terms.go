@@ -8,9 +8,9 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// termGradients: the gradient of every term of every loss of a visit, the data's and
-// each regulariser's, is the finite difference of its value. A term with a weight must
-// have a gradient, and an oracle's gradient is the sum of its terms'.
+// termGradients checks that the gradient of every loss term, of the data and of each
+// regulariser, is the finite difference of its value. A term with a weight must have a gradient,
+// and an oracle's gradient must be the sum of its terms' gradients.
 func termGradients(build Build) error {
 	a, err := newAlone(build, true)
 	if err != nil {
@@ -31,7 +31,7 @@ func termGradients(build Build) error {
 	return nil
 }
 
-// probe is a device at a random point, and a batch to differentiate on.
+// probe is a device at a random point, with a batch to differentiate on.
 type probe struct {
 	*alone
 	w *method.Work
@@ -39,7 +39,7 @@ type probe struct {
 	r rng.Rand
 }
 
-// table returns the values of a slot that have gradients, and those; nil if none do.
+// table returns the values of a slot and their gradients, or nil if the slot has no gradients.
 func (p *probe) table(slot int) (val, grad []float32) {
 	v := &p.w.View[slot]
 	if v.Slot.PerItem {
@@ -68,22 +68,22 @@ func (p *probe) shake() {
 	}
 }
 
-// evaluate returns a loss over the batch's mean, and leaves its gradient in w.
+// evaluate returns a loss averaged over the batch, and leaves its gradient in w.
 func (p *probe) evaluate(grad func(w *method.Work, b *method.Batch) float64) float64 {
 	stream := p.w.Rand
-	for slot := range p.w.View { // a loss over a whole history reaches beyond the batch
+	for slot := range p.w.View { // a loss over a whole history touches rows outside the batch
 		_, grad := p.table(slot)
 		clear(grad)
 	}
 	mark := p.w.Mark()
 	loss := grad(p.w, p.b)
 	p.w.Release(mark)
-	p.w.Rand = stream // the next evaluation draws the same
+	p.w.Rand = stream // the next evaluation draws the same numbers
 	return loss / float64(p.b.N)
 }
 
 func (p *probe) oracle(o method.Oracle) error {
-	sum := p.copyGrads()
+	sum := p.zeroGrads()
 	for _, t := range o.Terms {
 		if err := p.term(t); err != nil {
 			return fmt.Errorf("term %q: %w", t.Name, err)
@@ -104,7 +104,7 @@ func (p *probe) oracle(o method.Oracle) error {
 		_, grad := p.table(slot)
 		for k, g := range grad {
 			if !near(float64(g), float64(sum[slot][k]), 1e-3, 1e-3) {
-				return fmt.Errorf("slot %q place %d: the gradient of the whole loss is %g, those of its terms add "+
+				return fmt.Errorf("slot %q element %d: the gradient of the whole loss is %g, those of its terms add "+
 					"up to %g", p.w.View[slot].Slot.Name, k, g, sum[slot][k])
 			}
 		}
@@ -112,8 +112,8 @@ func (p *probe) oracle(o method.Oracle) error {
 	return nil
 }
 
-// copyGrads returns zeros in the shape of the gradients.
-func (p *probe) copyGrads() [][]float32 {
+// zeroGrads returns zeros in the shape of the gradients.
+func (p *probe) zeroGrads() [][]float32 {
 	out := make([][]float32, len(p.w.View))
 	for slot := range out {
 		_, grad := p.table(slot)
@@ -135,8 +135,8 @@ func has(t method.Term, slot int) bool {
 	return false
 }
 
-// term compares a term's gradient with finite differences, at the places where it is
-// largest and at random ones.
+// term compares a term's gradient with finite differences, at the largest element and at random
+// ones.
 func (p *probe) term(t method.Term) error {
 	if t.Weight != nil && t.Weight(p.w) == 0 {
 		return nil
@@ -152,7 +152,7 @@ func (p *probe) term(t method.Term) error {
 		}
 	}
 	if !(largest > 0) || math.IsInf(largest, 0) {
-		return fmt.Errorf("its largest gradient is %g: it must change something", largest)
+		return fmt.Errorf("the largest gradient is %g: must be finite and above 0", largest)
 	}
 	scale := 1.0
 	if t.Scale != nil {
@@ -173,19 +173,19 @@ func (p *probe) term(t method.Term) error {
 			case kink:
 				kinks++
 			default:
-				return fmt.Errorf("slot %q place %d: the gradient is %g, the finite difference is %g",
+				return fmt.Errorf("slot %q element %d: the gradient is %g, the finite difference is %g",
 					p.w.View[slot].Slot.Name, k, grads[slot][k], slope)
 			}
 		}
 	}
 	if kinks > smooth {
-		return fmt.Errorf("at %d of %d places the finite differences do not settle", kinks, kinks+smooth)
+		return fmt.Errorf("at %d of %d elements the finite differences do not converge", kinks, kinks+smooth)
 	}
 	return nil
 }
 
-// places returns where to differentiate: the largest gradient of the slot, and others at
-// random.
+// places returns the elements to differentiate: the largest gradient of the slot and random
+// others.
 func (p *probe) places(slot int, grad []float32) []int {
 	v, at := &p.w.View[slot], 0
 	if len(grad) == 0 {
@@ -205,8 +205,8 @@ func (p *probe) places(slot int, grad []float32) []int {
 	return out
 }
 
-// agrees compares a gradient with central differences of shrinking steps. There is a kink
-// if the differences to both sides never agree.
+// agrees compares a gradient with central differences of decreasing step. kink is set if the
+// one-sided differences never agree.
 func agrees(x *float32, grad, largest float64, value func() float64) (ok, kink bool, slope float64) {
 	kink = true
 	for h := float32(1.0 / 64); h > 1e-4; h /= 4 {

@@ -46,8 +46,9 @@ const (
 // item features or if there is no hidden layer.
 func NewFeatureNet(f *rows.Features, dim int, hidden Layers, activation string, start float64) (*FeatureNet, error) {
 	if len(f.Item) == 0 {
-		return nil, errors.New("the method scores items by their features, and this data set has no item features; use " +
-			"ml-100k, ml-1m, frappe or world")
+		return nil,
+			errors.New("the method scores items by their features, and this data set has no item features; use " +
+				"ml-100k, ml-1m, frappe or world")
 	}
 	if len(hidden) == 0 {
 		return nil, errors.New("layers = none: must have at least one hidden layer")

@@ -148,7 +148,8 @@ func TestOnlyOnePassOfFusedStepsThatMoveRowsLastIsDirect(t *testing.T) {
 		"alternations inside":          {learn.Alternate(learn.Alternate(score, rows), score), false, true},
 	} {
 		if k.step.InPlace != k.direct || k.step.MovesRows != k.moves {
-			t.Errorf("%s: direct %v, moves %v; want %v and %v", name, k.step.InPlace, k.step.MovesRows, k.direct, k.moves)
+			t.Errorf("%s: direct %v, moves %v; want %v and %v", name, k.step.InPlace, k.step.MovesRows, k.direct,
+				k.moves)
 		}
 		if one := learn.Epochs(1, 0, k.step); one.InPlace != k.direct {
 			t.Errorf("one pass of %s: direct %v, want %v", name, one.InPlace, k.direct)

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Limited is a parameter type with a text form whose limits apply to a number.
+// Limited is a parameter type with a text form. Its limits apply to Number.
 type Limited interface{ Number() float64 }
 
-// Check reports the first parameter that is outside the limits of its tags `min`,
-// `max` and `choices`. A limit is a number, which is allowed itself, or a number after > or <, which
-// is not. Limits of a list apply to its length. NaN is outside every limit.
+// Check returns an error for the first parameter that violates its tags `min`, `max` or
+// `choices`. A limit is a number, which is inclusive, or a number after > or <, which is
+// exclusive. Limits of a list apply to its length. NaN violates every limit.
 func Check(v any) error {
 	var err error
 	each(v, func(sf reflect.StructField, fv reflect.Value) bool {
@@ -36,13 +36,13 @@ func Check(v any) error {
 	return err
 }
 
-// limits are the tags of a field; an empty tag sets no limit.
+// limits holds the limit tags of a field; an empty tag sets no limit.
 type limits struct{ min, max string }
 
 func limitsOf(sf reflect.StructField) limits { return limits{sf.Tag.Get("min"), sf.Tag.Get("max")} }
 
-// String is the rule in words: "1 to 256", "at least 0", "above 0 and below 1". It is
-// empty without limits.
+// String returns the rule in words: "1 to 256", "at least 0", "above 0 and below 1". Without
+// limits it is empty.
 func (l limits) String() string {
 	low, hasLow := strings.CutPrefix(l.min, ">")
 	high, hasHigh := strings.CutPrefix(l.max, "<")
@@ -90,7 +90,7 @@ func (l limits) allow(x float64) bool {
 	return true
 }
 
-// bound parses a limit. A malformed tag is a programmer's error and panics.
+// bound parses a limit. It panics if the tag is malformed, which is a programming error.
 func bound(tag, sign string) (x float64, exclusive bool) {
 	number, exclusive := strings.CutPrefix(tag, sign)
 	x, err := strconv.ParseFloat(number, 64)
@@ -118,7 +118,7 @@ func measure(fv reflect.Value) (x float64, isLength bool) {
 	panic("param: a field of type " + fv.Type().String() + " cannot have limits")
 }
 
-// text is a parameter's value as a user writes it.
+// text returns a parameter's value as a user writes it.
 func text(fv reflect.Value) string {
 	if m, ok := fv.Interface().(encoding.TextMarshaler); ok {
 		if b, err := m.MarshalText(); err == nil {

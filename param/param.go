@@ -1,10 +1,10 @@
-// Package param describes parameters by the tags of a struct's fields. Flags, TOML
-// keys, JSON fields and doc pages are all made from these tags. It sets and lists
-// values, and keeps none itself.
+// Package param describes parameters by the tags of struct fields. Flags, TOML keys, JSON fields
+// and documentation pages are derived from these tags. The package sets and lists values; it
+// keeps no state.
 //
-// The tags are `default` and `doc`; `choices` for strings ("a|b|c"); `min` and `max`
-// for numbers (see Check); and `range` for values that a search may try
-// ("1e-3..1,log", see Range). A field without a `doc` tag is not a parameter.
+// The tags are `default` and `doc`; `choices` for strings ("a|b|c"); `min` and `max` for numbers
+// (see Check); and `range` for the values that a search may try ("1e-3..1,log", see Range). A
+// field without a `doc` tag is not a parameter.
 package param
 
 import (
@@ -17,15 +17,15 @@ import (
 	"unicode"
 )
 
-// Field is one parameter.
+// Field describes one parameter.
 type Field struct {
 	Key, Type, Default, Doc string
 	Choices                 []string
-	Range                   string // what a search tries; empty if it keeps the default
+	Range                   string // values that a search tries; empty if it keeps the default
 	Limits                  string // the rule that Check enforces, in words; may be empty
 }
 
-// Key turns a field's name into a key: ItemLR is item-lr.
+// Key converts a field name into a key: ItemLR becomes item-lr.
 func Key(name string) string {
 	var b strings.Builder
 	rs := []rune(name)
@@ -39,7 +39,7 @@ func Key(name string) string {
 	return b.String()
 }
 
-// each calls f for every parameter until f returns false. It enters embedded structs.
+// each calls f for every parameter, including those of embedded structs, until f returns false.
 func each(v any, f func(sf reflect.StructField, fv reflect.Value) bool) {
 	rv := reflect.ValueOf(v)
 	for rv.Kind() == reflect.Pointer {
@@ -67,7 +67,7 @@ func walk(rv reflect.Value, f func(sf reflect.StructField, fv reflect.Value) boo
 	return true
 }
 
-// embedded returns the struct of an embedded field, through interfaces and pointers.
+// embedded returns the struct of an embedded field, following interfaces and pointers.
 func embedded(v reflect.Value) reflect.Value {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -78,7 +78,7 @@ func embedded(v reflect.Value) reflect.Value {
 	return v
 }
 
-// Fields lists the parameters of a struct, in its order.
+// Fields returns the parameters of a struct in declaration order.
 func Fields(v any) []Field {
 	var out []Field
 	each(v, func(sf reflect.StructField, fv reflect.Value) bool {
@@ -126,7 +126,7 @@ func Defaults(v any) {
 	}
 }
 
-// Unknown is the error for a key that no field has.
+// Unknown is the error for an unknown key. Nearest is a similar valid key, or empty.
 type Unknown struct{ Key, Nearest string }
 
 func (e *Unknown) Error() string {
@@ -136,7 +136,8 @@ func (e *Unknown) Error() string {
 	return fmt.Sprintf("unknown key %q; did you mean %q?", e.Key, e.Nearest)
 }
 
-// Set sets the parameter with the given key from text.
+// Set parses value and assigns it to the parameter with the given key. It returns an *Unknown
+// error if there is no such key. Set checks choices; Check also checks limits.
 func Set(v any, key, value string) error {
 	err := error(&Unknown{key, Nearest(key, Keys(v))})
 	each(v, func(sf reflect.StructField, fv reflect.Value) bool {
@@ -167,7 +168,7 @@ func set(fv reflect.Value, sf reflect.StructField, key, value string) error {
 	case reflect.Uint64:
 		n, err := strconv.ParseUint(value, 10, 64)
 		if err != nil {
-			return bad("a whole number that is not negative")
+			return bad("a whole number of at least 0")
 		}
 		fv.SetUint(n)
 	case reflect.Float32, reflect.Float64:
@@ -195,7 +196,7 @@ func set(fv reflect.Value, sf reflect.StructField, key, value string) error {
 	return nil
 }
 
-// Keys lists the keys of a struct.
+// Keys returns the keys of a struct in declaration order.
 func Keys(v any) []string {
 	var out []string
 	for _, f := range Fields(v) {
@@ -222,7 +223,7 @@ func Values(v any) map[string]any {
 			out[Key(sf.Name)] = x
 			return true
 		}
-		if fv.Kind() == reflect.String { // of any string type
+		if fv.Kind() == reflect.String { // including named string types
 			out[Key(sf.Name)] = fv.String()
 			return true
 		}
@@ -247,8 +248,8 @@ func Nearest(s string, candidates []string) string {
 	return at
 }
 
-// Distance is the edit distance of two words: how many letters must be added, removed or
-// replaced.
+// Distance returns the edit distance of two words: the number of bytes to add, remove or
+// replace.
 func Distance(a, b string) int {
 	prev := make([]int, len(b)+1)
 	for j := range prev {

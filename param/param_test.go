@@ -131,7 +131,7 @@ func TestWrongValuesSayWhatIsWanted(t *testing.T) {
 		{"rounds", "1.5", `rounds = "1.5": must be a whole number`},
 		{"rounds", "", `rounds = "": must be a whole number`},
 		{"big", "9223372036854775808", `big = "9223372036854775808": must be a whole number`},
-		{"seed", "-1", `seed = "-1": must be a whole number that is not negative`},
+		{"seed", "-1", `seed = "-1": must be a whole number of at least 0`},
 		{"item-lr", "fast", `item-lr = "fast": must be a finite number`},
 		{"item-lr", "inf", `item-lr = "inf": must be a finite number`},
 		{"item-lr", "nan", `item-lr = "nan": must be a finite number`},

@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// Range is what a search may try of one parameter: an interval, or a list where
-// List is set. Its text is a..b, a..b,log or x|y|z; a single value is a list.
+// Range describes the values that a search may try for one parameter: an interval, or a list if
+// List is set. Its text form is a..b, a..b,log or x|y|z; a single value is a list.
 type Range struct {
 	Lo, Hi float64
-	Log    bool // draws are even in the logarithm
-	Whole  bool // of whole numbers, both ends included
+	Log    bool // draws are uniform in the logarithm
+	Whole  bool // whole numbers only, both ends included
 	List   []string
 }
 
-// RangeSyntax is what a range may look like, for messages.
+// RangeSyntax describes the text forms of a range, for error messages.
 const RangeSyntax = "a..b, a..b,log or x|y|z"
 
-// most bounds the ends of an interval, so that their difference is finite.
+// most limits the ends of an interval, so that their difference is finite.
 const (
 	most      = 1e300
 	mostWhole = 1 << 53
 	mostList  = 1000
 )
 
-// IsRange reports whether a text is meant as more than one value.
+// IsRange reports whether a text denotes more than one value.
 func IsRange(text string) bool { return strings.Contains(text, "..") || strings.Contains(text, "|") }
 
-// ParseRange reads a range of whole numbers or of any.
+// ParseRange parses a range. If whole is set, the ends of an interval must be whole numbers.
 func ParseRange(text string, whole bool) (Range, error) {
 	lo, hi, interval := strings.Cut(text, "..")
 	if !interval {
@@ -50,9 +50,9 @@ func ParseRange(text string, whole bool) (Range, error) {
 		x, err := strconv.ParseFloat(strings.TrimSpace(end.text), 64)
 		switch {
 		case err != nil || !(math.Abs(x) <= most):
-			return Range{}, fmt.Errorf("%q is not a finite number", end.text)
+			return Range{}, fmt.Errorf("%q: must be a finite number", end.text)
 		case whole && (x != math.Trunc(x) || math.Abs(x) > mostWhole):
-			return Range{}, fmt.Errorf("%q is not a whole number", end.text)
+			return Range{}, fmt.Errorf("%q: must be a whole number", end.text)
 		}
 		*end.to = x + 0 // no negative zero
 	}
@@ -60,7 +60,7 @@ func ParseRange(text string, whole bool) (Range, error) {
 	case r.Lo >= r.Hi:
 		return Range{}, fmt.Errorf("%s..%s: the smaller end must come first", number(r.Lo), number(r.Hi))
 	case r.Log && r.Lo <= 0:
-		return Range{}, fmt.Errorf("%s..%s,log: a logarithm needs ends above 0", number(r.Lo), number(r.Hi))
+		return Range{}, fmt.Errorf("%s..%s,log: both ends must be above 0", number(r.Lo), number(r.Hi))
 	}
 	return r, nil
 }
@@ -71,9 +71,9 @@ func parseList(text string) (Range, error) {
 		s = strings.TrimSpace(s)
 		switch {
 		case s == "":
-			return Range{}, errors.New("an empty value")
+			return Range{}, errors.New("empty value in the list")
 		case slices.Contains(r.List, s):
-			return Range{}, fmt.Errorf("%q is there twice", s)
+			return Range{}, fmt.Errorf("%q is listed twice", s)
 		case len(r.List) == mostList:
 			return Range{}, fmt.Errorf("more than %d values", mostList)
 		}
@@ -94,15 +94,15 @@ func (r Range) String() string {
 	return number(r.Lo) + ".." + number(r.Hi)
 }
 
-// At is the value at u, from 0 to below 1. Numbers of an interval have three
-// digits, or as many more as its width needs; the last bits of the platform's
-// exponential are cut with the rest.
+// At returns the value at u, which must be at least 0 and below 1. Numbers of an interval have
+// three digits, or more if the interval is narrow; rounding also removes platform differences of
+// the exponential function.
 func (r Range) At(u float64) string {
 	if r.List != nil {
 		return r.List[min(int(u*float64(len(r.List))), len(r.List)-1)]
 	}
 	hi := r.Hi
-	if r.Whole { // each number k stands for k to k+1
+	if r.Whole { // number k covers k to k+1
 		hi++
 	}
 	x := r.Lo + float64(u*(hi-r.Lo))
@@ -127,8 +127,8 @@ func (r Range) digits() int {
 	return 3 + min(int(math.Log10(math.Max(narrow, 1))), 14)
 }
 
-// Where is how far up the range a value lies, from 0 to 1; ok is false where it
-// does not lie in it.
+// Where returns the position of a value in the range, from 0 to 1. It returns false if the range
+// does not contain the value.
 func (r Range) Where(value string) (u float64, ok bool) {
 	if r.List != nil {
 		i := slices.Index(r.List, value)
@@ -140,7 +140,7 @@ func (r Range) Where(value string) (u float64, ok bool) {
 	}
 	if r.Log {
 		a, b := math.Log(r.Lo), math.Log(r.Hi)
-		if a == b { // ends that are neighbours
+		if a == b { // the ends have equal logarithms
 			return 0, true
 		}
 		return (math.Log(x) - a) / (b - a), true

@@ -37,18 +37,18 @@ func TestBadRangesSayWhatIsWrong(t *testing.T) {
 	}{
 		{"1..0", false, "1..0: the smaller end must come first"},
 		{"1..1", false, "1..1: the smaller end must come first"},
-		{"0..1,log", false, "0..1,log: a logarithm needs ends above 0"},
+		{"0..1,log", false, "0..1,log: both ends must be above 0"},
 		{"1..10,lin", false, `"lin" after the comma: must be log`},
 		{"1..10,", false, `"" after the comma: must be log`},
-		{"a..b", false, `"a" is not a finite number`},
-		{"..", false, `"" is not a finite number`},
-		{"1..inf", false, `"inf" is not a finite number`},
-		{"nan..1", false, `"nan" is not a finite number`},
-		{"1..2.5", true, `"2.5" is not a whole number`},
-		{"1..1e99", true, `"1e99" is not a whole number`},
-		{"8||16", false, "an empty value"},
-		{"", false, "an empty value"},
-		{"8|16|8", false, `"8" is there twice`},
+		{"a..b", false, `"a": must be a finite number`},
+		{"..", false, `"": must be a finite number`},
+		{"1..inf", false, `"inf": must be a finite number`},
+		{"nan..1", false, `"nan": must be a finite number`},
+		{"1..2.5", true, `"2.5": must be a whole number`},
+		{"1..1e99", true, `"1e99": must be a whole number`},
+		{"8||16", false, "empty value in the list"},
+		{"", false, "empty value in the list"},
+		{"8|16|8", false, `"8" is listed twice`},
 	} {
 		if got, err := ParseRange(c.text, c.whole); err == nil || err.Error() != c.want {
 			t.Errorf("%q is %v, %v; want the error %s", c.text, got, err, c.want)

@@ -2,9 +2,9 @@ package vec
 
 import "math"
 
-// Adam moves dst against the gradient g with first and second moments m and v
-// (Kingma and Ba 2015). rate and eps carry the bias corrections:
-// rate = lr*sqrt(1-b2^t)/(1-b1^t), eps = eps*sqrt(1-b2^t).
+// Adam updates dst and its first and second moments m and v with the gradient g (Kingma and Ba
+// 2015). rate and eps include the bias corrections: rate = lr*sqrt(1-b2^t)/(1-b1^t), eps =
+// eps*sqrt(1-b2^t).
 func Adam(g []float32, rate, b1, b2, eps float32, m, v, dst []float32) {
 	if len(g) != len(dst) || len(m) != len(dst) || len(v) != len(dst) {
 		panic(badLength)

@@ -1,6 +1,6 @@
 package vec
 
-// Mat is a matrix in someone's memory: element (i, j) is Data[i*Row+j*Col].
+// Mat is a matrix in the caller's memory: element (i, j) is Data[i*Row+j*Col].
 type Mat struct {
 	Data     []float32
 	Row, Col int
@@ -9,18 +9,19 @@ type Mat struct {
 // Rows returns a matrix whose rows lie stride floats apart.
 func Rows(data []float32, stride int) Mat { return Mat{data, stride, 1} }
 
-// T is the transpose.
+// T returns the transpose, without a copy.
 func (m Mat) T() Mat { return Mat{m.Data, m.Col, m.Row} }
 
-// panel is the number of columns that are worked on at a time.
+// panel is the number of columns that Gemm processes at a time.
 const panel = 16
 
-// GemmRoom is how much room Gemm needs for an inner dimension k.
+// GemmRoom returns the number of floats of scratch memory that Gemm needs for an inner dimension
+// k.
 func GemmRoom(k int) int { return panel * k }
 
-// Gemm adds the product of a (m by k) and b (k by n) to c, whose Col must be 1.
-// Each element of c is one sum in the order of k, so tiles cannot change a bit.
-// room holds at least GemmRoom(k) floats.
+// Gemm adds the product of a (m by k) and b (k by n) to c, whose Col must be 1. Each element of
+// c is one sum in the order of k, so the result does not depend on the tiling. room must hold at
+// least GemmRoom(k) floats.
 func Gemm(m, n, k int, a, b Mat, room []float32, c Mat) {
 	if c.Col != 1 || len(room) < GemmRoom(k) || !a.holds(m, k) || !b.holds(k, n) || !c.holds(m, n) {
 		panic(badLength)
@@ -44,7 +45,7 @@ func Gemm(m, n, k int, a, b Mat, room []float32, c Mat) {
 	}
 }
 
-// narrow works on the last columns, through tiles of full width.
+// narrow processes the last columns, using tiles of full width.
 func narrow(m, wide, k int, a Mat, b []float32, rowB int, c []float32, rowC int) {
 	var tile [6 * panel]float32
 	for i, rows := 0, 6; i < m; i += rows {
@@ -61,7 +62,7 @@ func narrow(m, wide, k int, a Mat, b []float32, rowB int, c []float32, rowC int)
 	}
 }
 
-// tiles works on one panel of columns, six rows at a time.
+// tiles processes one panel of columns, six rows at a time.
 func tiles(m, k int, a Mat, b []float32, rowB int, c []float32, rowC int) {
 	i := 0
 	for ; i+6 <= m; i += 6 {
@@ -72,10 +73,9 @@ func tiles(m, k int, a Mat, b []float32, rowB int, c []float32, rowC int) {
 	}
 }
 
-// pack copies k rows of the first wide columns of b to rows of a panel, padded
-// with zeros.
+// pack copies k rows of the first wide columns of b to the rows of a panel, padded with zeros.
 func pack(k, wide int, b Mat, dst []float32) {
-	if b.Row == 1 && wide == panel { // transposed: read along the rows that there are
+	if b.Row == 1 && wide == panel { // transposed: reads consecutive memory
 		for j := range panel {
 			for p, x := range b.Data[j*b.Col:][:k] {
 				dst[p*panel+j] = x

@@ -2,7 +2,7 @@
 
 package vec
 
-// The kernels of kernels_arm64.s. Their pointers do not outlive the call.
+// The kernels of kernels_arm64.s. They do not keep their pointers.
 
 //go:noescape
 func dots32Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)

@@ -1,8 +1,8 @@
 package vec
 
-// What a layer of a network needs beside Gemm.
+// Kernels for network layers, in addition to Gemm.
 
-// Relu sets what is below 0 to 0. What is not a number stays.
+// Relu sets negative numbers to 0. NaN stays NaN.
 func Relu(dst []float32) {
 	dst = dst[reluSIMD(dst):]
 	for i, x := range dst {
@@ -12,7 +12,7 @@ func Relu(dst []float32) {
 	}
 }
 
-// ReluBack sets dst to 0 where h, which came out of Relu, is not above 0.
+// ReluBack sets dst to 0 if the corresponding output h of Relu is not above 0.
 func ReluBack(h, dst []float32) {
 	if len(h) != len(dst) {
 		panic(badLength)
@@ -26,7 +26,7 @@ func ReluBack(h, dst []float32) {
 	}
 }
 
-// Outer sets row x of dst to g[x]*v; rows are as long as v.
+// Outer sets row x of dst to g[x]*v. Rows are as long as v.
 func Outer(g, v, dst []float32) {
 	if len(dst) != len(g)*len(v) {
 		panic(badLength)
@@ -38,7 +38,7 @@ func Outer(g, v, dst []float32) {
 	}
 }
 
-// Columns adds the rows of a to dst, in their order; rows are as long as dst.
+// Columns adds the rows of a to dst in order. Rows are as long as dst.
 func Columns(a, dst []float32) {
 	if len(dst) == 0 || len(a)%len(dst) != 0 {
 		panic(badLength)
@@ -48,7 +48,7 @@ func Columns(a, dst []float32) {
 	}
 }
 
-// Soft moves every number towards 0 by t, and those that are within t of it to 0.
+// Soft moves every number towards 0 by t, and to 0 if its magnitude is at most t.
 func Soft(t float32, dst []float32) {
 	for i, x := range dst {
 		switch {
@@ -56,7 +56,7 @@ func Soft(t float32, dst []float32) {
 			dst[i] = x - t
 		case x < -t:
 			dst[i] = x + t
-		case x == x: // what is not a number stays
+		case x == x: // NaN stays NaN
 			dst[i] = 0
 		}
 	}

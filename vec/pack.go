@@ -2,12 +2,11 @@ package vec
 
 import "math"
 
-// Pack writes a row as whole numbers of 8 or 16 bits, four or two to a word with the
-// first in the lowest bits, and returns the unit: number q stands for q*unit. The
-// unit is the largest size in the row over 127 or 32767, numbers are rounded to the
-// nearest, halves to even. A row that holds NaN or an infinity has the unit NaN; one
-// of nothing but numbers too small to be told apart has the unit 0. The row is a
-// multiple of Lanes long.
+// Pack encodes a row as integers of 8 or 16 bits, four or two per word with the first in the
+// lowest bits, and returns the unit: integer q represents q*unit. The unit is the largest
+// magnitude in the row divided by 127 or 32767. Pack rounds to the nearest integer, ties to
+// even. The unit is NaN if the row contains NaN or an infinity, and 0 if all numbers are 0 or
+// too small to encode. The length of the row must be a multiple of Lanes.
 func Pack(bits int, row []float32, dst []uint32) (unit float32) {
 	if len(row)%Lanes != 0 || bits != 8 && bits != 16 || len(dst)*32 != len(row)*bits {
 		panic(badLength)
@@ -30,7 +29,7 @@ func Pack(bits int, row []float32, dst []uint32) (unit float32) {
 	if packSIMD(bits, per, row, dst) {
 		return unit
 	}
-	const magic = 12582912 // adding it rounds to the nearest integer
+	const magic = 12582912 // adding 1.5 * 2^23 rounds to the nearest integer
 	each := 32 / bits
 	mask := uint32(1)<<bits - 1
 	for i := range dst {
@@ -44,7 +43,7 @@ func Pack(bits int, row []float32, dst []uint32) (unit float32) {
 	return unit
 }
 
-// Unpack sets dst to the row that Pack has written, with another unit.
+// Unpack sets dst to the row that Pack encoded, for the given unit.
 func Unpack(bits int, unit float32, row []uint32, dst []float32) {
 	if len(dst)%Lanes != 0 || bits != 8 && bits != 16 || len(row)*32 != len(dst)*bits {
 		panic(badLength)
@@ -61,11 +60,11 @@ func Unpack(bits int, unit float32, row []uint32, dst []float32) {
 	}
 }
 
-// Largest is the largest size of a number in x, NaN if one is, 0 if there is none.
+// Largest returns the largest magnitude in x: NaN if x contains NaN, and 0 if x is empty.
 func Largest(x []float32) float32 {
 	m, n := largestSIMD(x)
 	for _, v := range x[n:] {
-		m = max(m, math.Float32bits(v)&^(1<<31)) // sizes are ordered as their bits are
+		m = max(m, math.Float32bits(v)&^(1<<31)) // bits of magnitudes have the same order as the magnitudes
 	}
 	return math.Float32frombits(m)
 }

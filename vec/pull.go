@@ -2,24 +2,24 @@ package vec
 
 import "math"
 
-// PullRates are the constants of Pull. A rule that leaves a table alone keeps 1 of
-// it and has rate 0.
+// PullRates holds the constants of Pull. A table with a keep factor of 1 and a rate of 0 does
+// not change.
 type PullRates struct {
-	KeepC, RateC float32 // of the first table: what decay leaves, and the rate
-	KeepD, RateD float32 // of the second
+	KeepC, RateC float32 // first table: factor after weight decay, and learning rate
+	KeepD, RateD float32 // second table
 	Apart        float32 // weight of (d-c)
 	L1, L2       float32 // weights of sign(c) and of c
 }
 
-// Pull takes one step of gradient descent on rows pos of two tables, c and d, whose
-// sum is scored with u. Row x of the list occurs n[x] times in the batch, and s[x]
-// is the sum of the gradients of its logits:
+// Pull takes one step of gradient descent on rows pos of two tables, c and d, whose sum is
+// scored with u. Row x of the list occurs n[x] times in the batch, and s[x] is the sum of the
+// gradients of its logits:
 //
 //	c = keepC*c - rateC*(s*u + n*apart*(d-c) + n*l1*sign(c) + n*l2*c)
 //	d = keepD*d - rateD*(s*u - n*apart*(d-c))
 //
-// It adds, lane by lane, n*(d-c)^2, n*|c| and, unless l2 is 0, n*c^2 of the rows as
-// they were to sums. The positions must be distinct.
+// It adds n*(d-c)^2, n*|c| and, unless l2 is 0, n*c^2 of the old rows to sums, lane by lane. The
+// positions must be distinct.
 func Pull(c, d []float32, stride int, pos []uint32, s, n, u []float32, k *PullRates, sums *[3 * Lanes]float32) {
 	if len(u) != stride || len(s) != len(pos) || len(n) != len(pos) {
 		panic(badLength)

@@ -1,12 +1,11 @@
 package vec
 
-// Features names the kernels that serve on this machine.
+// Features names the instruction set of the kernels in use.
 func Features() string { return features(simd) }
 
-// Roof does as many multiplications and additions as the processor can, n rounds
-// of them, none waiting for another, and returns how many: the roof that kernels
-// are measured against. Products are rounded before they are added, as in all
-// kernels here.
+// Roof performs n rounds of independent multiplications and additions at the processor's peak
+// rate and returns their number. Benchmarks compare kernels with it. As in all kernels of this
+// package, products are rounded before they are added.
 func Roof(n int) (flops int) {
 	x := [Lanes]float32{1e-30, 1e-30, 1e-30, 1e-30, 1e-30, 1e-30, 1e-30, 1e-30}
 	if roofSIMD(n, &x) {
@@ -20,7 +19,7 @@ func Roof(n int) (flops int) {
 		c += float32(s * s)
 		d += float32(s * s)
 	}
-	if a+b+c+d == 0 { // keeps the sums alive
+	if a+b+c+d == 0 { // keeps the compiler from removing the sums
 		return 0
 	}
 	return n * 4 * 2

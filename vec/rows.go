@@ -1,7 +1,7 @@
 package vec
 
-// The kernels below work on an arena: rows of stride floats, named by number.
-// The stride is a multiple of Lanes; the places beyond a row's true length are 0.
+// The kernels below work on an arena: rows of stride floats, addressed by number. The stride is
+// a multiple of Lanes; the padding after a row's length is 0.
 
 func row(arena []float32, stride int, r uint32) []float32 {
 	o := int(r) * stride
@@ -49,8 +49,8 @@ func DotsAll(arena []float32, stride int, v []float32, bias float32, dst []float
 	}
 }
 
-// WSum adds to dst the sum of g[x]*row(rd[x]): even x in one accumulator, odd x
-// in another, then the two.
+// WSum adds to dst the sum of g[x]*row(rd[x]). It accumulates even x and odd x separately and
+// then adds the two.
 func WSum(arena []float32, stride int, rd []uint32, g, dst []float32) {
 	if len(dst) != stride || len(rd) != len(g) || stride%Lanes != 0 {
 		panic(badLength)
@@ -137,15 +137,15 @@ func Scat(arena []float32, stride int, wr []uint32, g, v []float32) {
 	}
 }
 
-// Spread adds g[x]*v to row(wr[x]), in the order of x: the gradient of rows that
-// were multiplied by v. It turns the signs of g for Scat, and turns them back.
+// Spread adds g[x]*v to row(wr[x]), in the order of x: the gradient of rows that were multiplied
+// by v. It negates g for Scat and restores it.
 func Spread(arena []float32, stride int, wr []uint32, g, v []float32) {
 	Scale(-1, g)
 	Scat(arena, stride, wr, g, v)
 	Scale(-1, g)
 }
 
-// Gather copies the rows named by src to consecutive rows from dst on.
+// Gather copies the rows src to consecutive rows from dst on.
 func Gather(arena []float32, stride int, src []uint32, dst uint32) {
 	if gatherSIMD(arena, stride, src, dst) {
 		return
@@ -155,8 +155,8 @@ func Gather(arena []float32, stride int, src []uint32, dst uint32) {
 	}
 }
 
-// ScaleRows sets row to[x] of dst to s times row from[x] of src. The rows written
-// must be distinct, and none of those read.
+// ScaleRows sets row to[x] of dst to s times row from[x] of src. The destination rows must be
+// distinct and must not overlap the source rows.
 func ScaleRows(s float32, src []float32, from []uint32, stride int, dst []float32, to []uint32) {
 	if len(from) != len(to) || stride%Lanes != 0 {
 		panic(badLength)
@@ -169,8 +169,8 @@ func ScaleRows(s float32, src []float32, from []uint32, stride int, dst []float3
 	}
 }
 
-// Fold adds to row(dst+item[k]) what consecutive row k from loc on has moved
-// away from s*row(item[k]).
+// Fold adds the difference between consecutive row k from loc on and s*row(item[k]) to
+// row(dst+item[k]).
 func Fold(arena []float32, stride int, item []uint32, s float32, loc, dst uint32) {
 	if stride%Lanes != 0 {
 		panic(badLength)
@@ -190,8 +190,8 @@ func Fold(arena []float32, stride int, item []uint32, s float32, loc, dst uint32
 	}
 }
 
-// Merge adds the shards' slices to dst in their order and sets them to zero.
-// Shard s is acc[s*step : s*step+len(dst)].
+// Merge adds the shards' slices to dst in order and clears them. Shard s is acc[s*step :
+// s*step+len(dst)].
 func Merge(acc []float32, step, shards int, dst []float32) {
 	n := mergeSIMD(acc, step, shards, dst)
 	for s := range shards {

@@ -1,13 +1,12 @@
 package vec
 
-// Stream is eight xoshiro128+ generators side by side (Blackman and Vigna 2021),
-// word by word. Every lane must have a word that is not zero.
+// Stream holds eight interleaved xoshiro128+ generators (Blackman and Vigna 2021), word by word.
+// Every lane must have a non-zero word.
 type Stream [4][Lanes]uint32
 
-// Draw fills dst[:n] with uniform numbers below items whose bit in taken is not
-// set: lane by lane, without modulo bias (Lemire 2019). Some number must be free,
-// items must be below 2^31, and dst must have seven places beyond n, which may be
-// written to.
+// Draw fills dst[:n] with uniform numbers below items whose bit in taken is not set: lane by
+// lane, without modulo bias (Lemire 2019). At least one number must be free, items must be below
+// 2^31, and dst must have room for seven more elements, which Draw may overwrite.
 func Draw(s *Stream, items uint32, taken []uint64, n int, dst []uint32) {
 	if len(dst) < n+Lanes-1 || len(taken)*64 < int(items) || items == 0 || items >= 1<<31 {
 		panic(badLength)
@@ -36,13 +35,13 @@ func Draw(s *Stream, items uint32, taken []uint64, n int, dst []uint32) {
 	}
 }
 
-// Positive marks a raw sample that is a positive; the other bits are its item.
+// Positive is the bit of a raw sample that marks a positive; the other bits hold its item.
 const Positive = 1 << 31
 
-// Repeats counts, in tab by item, how often an item is in raw, as 0, -1, -2, ...;
-// tab must be 0 for all of them. It appends each item that comes more than once to
-// dst, in the order of the second coming, and returns dst with the number of
-// distinct items. Every item must be below len(tab).
+// Repeats counts in tab, by item, the occurrences of each item in raw as 0, -1, -2, ...; tab
+// must be 0 for all of them. It appends each item that occurs more than once to dst, in the
+// order of the second occurrence, and returns dst and the number of distinct items. Every item
+// must be below len(tab).
 func Repeats(raw []uint32, tab []int32, dst []uint32) ([]uint32, int) {
 	first := len(dst)
 	if cap(dst) < first+len(raw)/2+1 {
@@ -61,14 +60,14 @@ func Repeats(raw []uint32, tab []int32, dst []uint32) ([]uint32, int) {
 	}
 	distinct := len(raw)
 	for _, item := range all[first:m] {
-		distinct += 1 + int(tab[item]) // less what repeats
+		distinct += 1 + int(tab[item]) // minus the repetitions
 	}
 	return all[:m], distinct
 }
 
-// Resolve splits raw samples into items and labels and names their rows: of an
-// item whose tab is positive that row, for reading and writing; of others the
-// item's own row for reading, and acc rows further for writing.
+// Resolve splits raw samples into items and labels and sets their row numbers. If tab of an item
+// is positive, it is the row for reading and writing. Otherwise the item's own row is read, and
+// the row acc further is written.
 func Resolve(raw []uint32, tab []int32, acc uint32, item []uint32, y []float32, rd, wr []uint32) {
 	if len(item) != len(raw) || len(y) != len(raw) || len(rd) != len(raw) || len(wr) != len(raw) {
 		panic(badLength)

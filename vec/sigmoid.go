@@ -2,11 +2,11 @@ package vec
 
 import "math"
 
-// Sigmoid is 1/(1+exp(-x)) with an absolute error of at most 1.2e-7 over all
-// finite x; NaN gives NaN. exp is 2^n * p(f), p a polynomial of degree 5, so
-// that a vector form can follow it operation by operation.
+// Sigmoid returns 1/(1+exp(-x)) with an absolute error of at most 1.2e-7 over all finite x; NaN
+// gives NaN. It computes exp as 2^n * p(f) with a polynomial p of degree 5, so that a vector
+// form can repeat it operation by operation.
 func Sigmoid(x float32) float32 {
-	if x != x { // the integer addition below would make a number of some NaNs
+	if x != x { // the integer addition below would turn some NaNs into numbers
 		return x
 	}
 	if x > 80 {
@@ -18,8 +18,8 @@ func Sigmoid(x float32) float32 {
 	const (
 		log2e = 1.44269504088896341
 		magic = 12582912 // 1.5 * 2^23: adding it rounds to the nearest integer
-		// 2^f on [-1/2, 1/2] with the least relative error, 9.2e-8, that a
-		// polynomial with p(0) = 1 has.
+		// 2^f on [-1/2, 1/2], with the smallest relative error (9.2e-8) of a polynomial with
+		// p(0) = 1.
 		c1 = 0.6931469775442827
 		c2 = 0.24022242093454363
 		c3 = 0.05550733892804937
@@ -41,9 +41,9 @@ func Sigmoid(x float32) float32 {
 
 var nothing [256]float32
 
-// Sigmoids replaces dst by its sigmoids.
+// Sigmoids replaces every element of dst by its sigmoid.
 func Sigmoids(dst []float32) {
-	for len(dst) >= Lanes { // the gradient for labels of 0, times 1
+	for len(dst) >= Lanes { // equals the gradient for labels of 0 and scale 1
 		n := bceGradSIMD(nothing[:min(len(dst), len(nothing))], 1, dst[:min(len(dst), len(nothing))])
 		if dst = dst[n:]; n == 0 {
 			break
@@ -54,8 +54,8 @@ func Sigmoids(dst []float32) {
 	}
 }
 
-// BCEGrad replaces the logits in dst by (sigmoid-y)*scale: the gradient of
-// binary cross entropy in its stable form.
+// BCEGrad replaces the logits in dst by (sigmoid-y)*scale, the gradient of binary cross entropy
+// in its numerically stable form.
 func BCEGrad(y []float32, scale float32, dst []float32) {
 	if len(y) != len(dst) {
 		panic(badLength)

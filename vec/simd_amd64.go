@@ -4,26 +4,26 @@ package vec
 
 import "golang.org/x/sys/cpu"
 
-// simd says whether the AVX2 kernels serve. They give the bits of their Go twins;
+// simd reports whether the AVX2 kernels are in use. They return the same bits as their Go twins;
 // tests switch it off to compare.
 var simd = cpu.X86.HasAVX2
 
-// checkRows panics if a row number is beyond the arena.
+// checkRows panics if a row number is outside the arena.
 func checkRows(arena []float32, stride int, rd []uint32) {
 	if (int(maxRowAsm(&rd[0], len(rd)))+1)*stride > len(arena) {
 		panic(badRow)
 	}
 }
 
-// checkItems panics if the item of a raw sample is beyond tab.
+// checkItems panics if the item of a raw sample is outside tab.
 func checkItems(raw []uint32, tab []int32) {
 	if int(maxRowAsm(&raw[0], len(raw))) >= len(tab) {
 		panic(badRow)
 	}
 }
 
-// Each function below reports false where the Go twin must do the work. Lengths
-// have been checked.
+// Each function below returns false if the Go twin must do the work. The caller has checked the
+// lengths.
 
 func dotsSIMD(arena []float32, stride int, rd []uint32, v []float32, bias float32, dst []float32) bool {
 	if !simd || len(rd) == 0 {
@@ -146,7 +146,7 @@ func sumSIMD(x []float32, lanes *[Lanes]float32) int {
 	return n
 }
 
-// skipSIMD returns how many scores, a multiple of eight, are not above least.
+// skipSIMD returns the number of leading scores, a multiple of eight, that are not above least.
 func skipSIMD(x []float32, least float32) int {
 	n := len(x) &^ 7
 	if !simd || n == 0 {
@@ -172,7 +172,7 @@ func drawSIMD(s *Stream, items, floor uint32, taken []uint64, n int, dst []uint3
 	return true
 }
 
-// resolveSIMD returns how many samples it did: a multiple of eight.
+// resolveSIMD returns the number of samples that it processed, a multiple of eight.
 func resolveSIMD(raw []uint32, tab []int32, acc uint32, item []uint32, y []float32, rd, wr []uint32) int {
 	n := len(raw) &^ 7
 	if !simd || n == 0 {
@@ -203,7 +203,8 @@ func scaleRowsSIMD(s float32, src []float32, from []uint32, stride int, dst []fl
 	return true
 }
 
-// countSIMD counts over a multiple of eight floats, and returns how many those are.
+// countSIMD counts over a multiple of eight floats and returns the number of floats that it
+// processed.
 func countSIMD(x []float32, s float32) (below, equal, n int) {
 	n = len(x) &^ 7
 	if !simd || n == 0 {
@@ -275,8 +276,8 @@ func features(on bool) string {
 	return "pure Go (no AVX2)"
 }
 
-// repeatsSIMD returns how many samples it did and where the list of items ends.
-// dst must have room.
+// repeatsSIMD returns the number of samples that it processed and the end of the list of items.
+// dst must have enough capacity.
 func repeatsSIMD(raw []uint32, tab []int32, dst []uint32, end int) (n, newEnd int) {
 	n = len(raw) &^ 3
 	if !simd || n == 0 {
@@ -286,8 +287,8 @@ func repeatsSIMD(raw []uint32, tab []int32, dst []uint32, end int) (n, newEnd in
 	return n, repeatsAsm(&raw[0], n, &tab[0], &dst[0], end)
 }
 
-// largestSIMD returns the largest bits, without a sign, of a multiple of eight
-// numbers, and how many those are.
+// largestSIMD returns the largest bits, without sign, of a multiple of eight numbers, and the
+// number of numbers that it processed.
 func largestSIMD(x []float32) (m uint32, n int) {
 	n = len(x) &^ 7
 	if !simd || n == 0 {

@@ -2,11 +2,11 @@
 
 package vec
 
-// simd says whether the NEON kernels serve: every arm64 processor has NEON. Tests
-// switch it off to compare.
+// simd reports whether the NEON kernels are in use. Every arm64 processor has NEON; tests switch
+// it off to compare.
 var simd = true
 
-// checkRows panics if a row number is beyond the arena.
+// checkRows panics if a row number is outside the arena.
 func checkRows(arena []float32, stride int, rd []uint32) {
 	last := uint32(0)
 	for _, r := range rd {

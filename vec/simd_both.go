@@ -2,9 +2,9 @@
 
 package vec
 
-// The kernels that both AVX2 and NEON have. Each function reports false, or how
-// many elements it did (a multiple of eight), and the Go twin does the rest.
-// Lengths have been checked.
+// The kernels that both AVX2 and NEON have. Each function returns false, or the number of
+// elements that it processed (a multiple of eight); the Go twin does the rest. The caller has
+// checked the lengths.
 
 func bceGradSIMD(y []float32, scale float32, dst []float32) int {
 	n := len(dst) &^ 7
@@ -43,7 +43,7 @@ func mergeSIMD(acc []float32, step, shards int, dst []float32) int {
 	return n
 }
 
-// gemmTile adds to rows (6 or 1) by sixteen places of c.
+// gemmTile adds to a tile of rows (6 or 1) by sixteen columns of c.
 func gemmTile(rows, k int, a []float32, rowA, colA int, b []float32, rowB int, c []float32, rowC int) bool {
 	if !simd || k == 0 {
 		return false

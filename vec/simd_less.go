@@ -2,7 +2,7 @@
 
 package vec
 
-// The kernels that only AVX2 has. Elsewhere the Go twins do this work.
+// The kernels that only AVX2 has. On other platforms the Go twins do this work.
 
 func foldSIMD([]float32, int, []uint32, float32, uint32, uint32) bool { return false }
 func gatherSIMD([]float32, int, []uint32, uint32) bool                { return false }

@@ -1,8 +1,7 @@
 package vec
 
-// TopK fills dst with the indices of the largest scores, best first; of equal
-// scores the lower index comes first. Scores of -Inf and NaN are left out. It
-// returns how many there are.
+// TopK fills dst with the indices of the largest scores, best first; ties are ordered by index.
+// It leaves out scores of -Inf and NaN, and returns the number of indices.
 func TopK(score []float32, dst []uint32) int {
 	n := 0
 	for i := 0; i < len(score); i++ {
@@ -10,7 +9,7 @@ func TopK(score []float32, dst []uint32) int {
 			if n == 0 {
 				return 0
 			}
-			// The list is full: pass over all that cannot enter it.
+			// The list is full: skip scores that cannot enter it.
 			if i += skipSIMD(score[i:], score[dst[n-1]]); i >= len(score) {
 				break
 			}
@@ -31,7 +30,7 @@ func TopK(score []float32, dst []uint32) int {
 	return n
 }
 
-// Count returns how many of x are below s and how many equal it. A NaN is neither.
+// Count returns how many elements of x are below s and how many equal it. NaN is neither.
 func Count(x []float32, s float32) (below, equal int) {
 	below, equal, n := countSIMD(x, s)
 	for _, v := range x[n:] {
@@ -45,4 +44,4 @@ func Count(x []float32, s float32) (below, equal int) {
 	return below, equal
 }
 
-const lowest = -0x1.fffffep127 // of all finite scores; masked ones are -Inf
+const lowest = -0x1.fffffep127 // the smallest finite score; masked scores are -Inf

@@ -1,15 +1,14 @@
-// Package vec holds the float32 kernels every hot loop is made of. Functions
-// never allocate; the slice written to is named dst and comes last. Wrong
-// lengths are programmer errors and panic.
+// Package vec provides the float32 kernels of every hot loop. Functions never allocate; the
+// destination slice is named dst and comes last. Wrong lengths are programming errors and panic.
 //
-// The order of every sum is fixed, so that a SIMD form can give the same bits:
-// a dot product has four accumulators of eight lanes, block k of eight floats
-// goes to accumulator k mod 4, the accumulators are added as (0+2)+(1+3) and the
-// lanes fold by halves (4, 2, 1). Products are rounded before they are added:
-// float32(x*y)+z keeps the compiler from fusing the two.
+// The order of every sum is fixed, so that SIMD code can return the same bits: a dot product has
+// four accumulators of eight lanes, block k of eight floats goes to accumulator k mod 4, the
+// accumulators are added as (0+2)+(1+3), and the lanes are folded by halves (4, 2, 1). Products
+// are rounded before they are added: float32(x*y)+z keeps the compiler from fusing the two
+// operations.
 package vec
 
-// Lanes is the width every row is padded to.
+// Lanes is the number of floats that row lengths are padded to a multiple of.
 const Lanes = 8
 
 // Pad rounds n up to a multiple of Lanes.
@@ -17,10 +16,10 @@ func Pad(n int) int { return (n + Lanes - 1) &^ (Lanes - 1) }
 
 const (
 	badLength = "vec: slices of different length"
-	badRow    = "vec: a row number beyond the arena"
+	badRow    = "vec: row number outside the arena"
 )
 
-// Dot is the sum of a[i]*b[i].
+// Dot returns the sum of a[i]*b[i].
 func Dot(a, b []float32) float32 {
 	if len(a) != len(b) {
 		panic(badLength)
@@ -47,11 +46,11 @@ func dot32(a, b *[32]float32) float32 {
 	p5 := float32(float32(a[5]*b[5])+float32(a[21]*b[21])) + float32(float32(a[13]*b[13])+float32(a[29]*b[29]))
 	p3 := float32(float32(a[3]*b[3])+float32(a[19]*b[19])) + float32(float32(a[11]*b[11])+float32(a[27]*b[27]))
 	p7 := float32(float32(a[7]*b[7])+float32(a[23]*b[23])) + float32(float32(a[15]*b[15])+float32(a[31]*b[31]))
-	// A sum of nothing but -0 is +0, as one that starts from +0 is.
+	// A sum of only -0 is +0, like a sum that starts from +0.
 	return even + ((p1 + p5) + (p3 + p7)) + 0
 }
 
-// dotAny is dot32 for any length; a short last block counts as padded with zeros.
+// dotAny is dot32 for any length. It treats a short last block as padded with zeros.
 func dotAny(a, b []float32) float32 {
 	var acc [4][Lanes]float32
 	k := 0
@@ -72,7 +71,7 @@ func dotAny(a, b []float32) float32 {
 	return ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]))
 }
 
-// Sum adds the elements: eight lanes, folded by halves.
+// Sum returns the sum of the elements: eight lanes, folded by halves.
 func Sum(a []float32) float32 {
 	var p [Lanes]float32
 	a = a[sumSIMD(a, &p):]

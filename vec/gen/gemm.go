@@ -6,15 +6,15 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// gemm adds to a tile of six rows of sixteen columns of c the product of k
-// columns of a and k rows of b. Strides are in floats; a's element (i, k) is at
-// i*rowA + k*colA, so a may be transposed. Each place of c is one sum in the
-// order of k.
+// gemm adds the product of k columns of a and k rows of b to a tile of c, six rows by sixteen
+// columns. Strides are in floats; a's element (i, k) is at i*rowA + k*colA, so a may be
+// transposed. Each element of c is one sum in the order of k.
 func gemm() {
 	for _, rows := range []int{6, 1} {
 		text(map[int]string{6: "gemm6x16Asm", 1: "gemm1x16Asm"}[rows],
 			"func(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)")
-		k, a, rowA, colA := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("rowA"), GP64()), Load(Param("colA"), GP64())
+		k, a, rowA, colA := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("rowA"), GP64()),
+			Load(Param("colA"), GP64())
 		b, rowB := Load(Param("b"), GP64()), Load(Param("rowB"), GP64())
 		c, rowC := Load(Param("c"), GP64()), Load(Param("rowC"), GP64())
 		for _, r := range []Register{rowA, colA, rowB, rowC} {

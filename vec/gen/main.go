@@ -1,9 +1,9 @@
-// Command gen writes the AVX2 kernels of package vec. Run it with `make generate`
-// after a change; its output is committed.
+// Command gen writes the AVX2 kernels of package vec. Run it with `make generate` after a
+// change; its output is committed.
 //
-// Every kernel follows its Go twin operation by operation: products are rounded
-// before they are added (no fused multiply-add), lanes and blocks are added in the
-// order that package vec documents.
+// Every kernel repeats its Go twin operation by operation: products are rounded before they are
+// added (no fused multiply-add), and lanes and blocks are added in the order that package vec
+// documents.
 package main
 
 import (
@@ -35,12 +35,12 @@ func main() {
 		VADDPS(t, d, d)
 	}, true)
 	elementwise("add", func(x, d, _ VecVirtual) { VADDPS(x, d, d) }, false)
-	elementwise("relu", func(x, d, _ VecVirtual) { // x unless it is below 0; not a number stays
+	elementwise("relu", func(x, d, _ VecVirtual) { // max(x, 0); NaN stays NaN
 		zero := YMM()
 		VXORPS(zero, zero, zero)
 		VMAXPS(x, zero, d)
 	}, false)
-	elementwise("reluBack", func(x, d, _ VecVirtual) { // d where x is above 0, else 0
+	elementwise("reluBack", func(x, d, _ VecVirtual) { // d if x is above 0, otherwise 0
 		zero := YMM()
 		VXORPS(zero, zero, zero)
 		VCMPPS(Imm(0x1e), zero, x, zero)
@@ -101,7 +101,7 @@ func product(row Register, v []Op, blocks int) VecVirtual {
 			VADDPS(t, acc[b%4], acc[b%4])
 		}
 	}
-	// An accumulator that no block went to is +0, and adding it changes nothing.
+	// An accumulator without blocks is +0, so adding it would change nothing.
 	for _, pair := range [][2]int{{0, 2}, {1, 3}, {0, 1}} {
 		if pair[1] < blocks {
 			VADDPS(acc[pair[1]], acc[pair[0]], acc[pair[0]])
@@ -144,7 +144,7 @@ func foldOne(p VecVirtual) VecVirtual {
 	return x
 }
 
-// vector returns the operands of v's blocks: registers where they fit.
+// vector returns the operands of v's blocks, in registers if they fit.
 func vector(v Register, blocks int) []Op {
 	var out []Op
 	for b := range blocks {
@@ -169,7 +169,7 @@ func dots(blocks int) {
 	VBROADCASTSS(b.Addr, bias)
 	VXORPS(zero, zero, zero)
 	w := vector(v, blocks)
-	finish := func(x VecVirtual) { // a sum that is -0 is +0: the twin starts from +0
+	finish := func(x VecVirtual) { // turns -0 into +0, because the twin starts from +0
 		VADDPS(zero, x, x)
 		VADDPS(bias, x, x)
 	}
@@ -249,7 +249,7 @@ func strided(arena, rd, stride Register, at int) Register {
 	return r
 }
 
-// strideOf loads the stride in bytes; a kernel for whole rows of 32 has none.
+// strideOf loads the stride in bytes, or returns nil for a kernel of rows of 32 floats.
 func strideOf(whole bool) Register {
 	if whole {
 		return nil
@@ -259,7 +259,8 @@ func strideOf(whole bool) Register {
 	return r
 }
 
-// wsum adds sum g[x]*row to blocks of dst: even x and odd x apart.
+// wsum adds the sum of g[x]*row to blocks of dst, with separate accumulators for even x and odd
+// x.
 func wsum(blocks int, whole bool) {
 	text(named("wsum", blocks, whole), "func(arena *float32, stride int, rd *uint32, gs *float32, n int, dst *float32)")
 	arena, rd, stride := Load(Param("arena"), GP64()), Load(Param("rd"), GP64()), strideOf(whole)
@@ -329,7 +330,7 @@ func scat(blocks int, whole bool) {
 
 func name(kernel string, blocks int) string { return fmt.Sprintf("%s%dAsm", kernel, 8*blocks) }
 
-// named tells kernels on columns of rows from those on whole rows.
+// named returns different names for kernels on columns of rows and kernels on whole rows.
 func named(kernel string, blocks int, whole bool) string {
 	if whole {
 		return kernel + "RowsAsm"
@@ -337,7 +338,7 @@ func named(kernel string, blocks int, whole bool) string {
 	return name(kernel, blocks)
 }
 
-// loop runs body while at least step of n are left, and counts n down.
+// loop runs body while at least step of n remain, and decrements n by step.
 func loop(label string, n Register, step int, body func()) {
 	Label(label)
 	CMPQ(n, Imm(uint64(step)))
@@ -354,7 +355,7 @@ func must(err error) {
 	}
 }
 
-// text starts a kernel. Its pointers do not outlive the call.
+// text starts a kernel, which does not keep its pointers.
 func text(name, signature string) {
 	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")

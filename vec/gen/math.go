@@ -21,8 +21,8 @@ func constants(name string, xs ...float32) func(i int) VecVirtual {
 	}
 }
 
-// bceGrad replaces eight logits at a time by (sigmoid-y)*scale. It follows
-// Sigmoid in sigmoid.go; n is a multiple of eight.
+// bceGrad replaces eight logits at a time by (sigmoid-y)*scale. It repeats Sigmoid in
+// sigmoid.go; n is a multiple of eight.
 func bceGrad() {
 	c := constants("sigmoidConstants", 80, -80, float32(math.Copysign(0, -1)), 1.44269504088896341, 12582912,
 		0.0013264665381104309, 0.00967151261060975, 0.05550733892804937, 0.24022242093454363, 0.6931469775442827, 1)
@@ -36,7 +36,7 @@ func bceGrad() {
 	loop("eight", n, 8, func() {
 		x, z, t, p := YMM(), YMM(), YMM(), YMM()
 		VMOVUPS(Mem{Base: dst}, x)
-		// MINPS and MAXPS return their second source when one is NaN: x passes.
+		// MINPS and MAXPS return their second source if one is NaN, so x passes through.
 		VMINPS(x, hi, z)
 		VMAXPS(z, lo, z)
 		VXORPS(sign, z, z)
@@ -66,8 +66,8 @@ func bceGrad() {
 	RET()
 }
 
-// maxRow returns the largest of n row numbers, or of the items of raw samples (the
-// top bit does not count): kernels check it once instead of every row.
+// maxRow returns the largest of n row numbers, or of the items of raw samples (without the top
+// bit). Kernels check it once instead of checking every row.
 func maxRow() {
 	text("maxRowAsm", "func(rd *uint32, n int) uint32")
 	rd, n := Load(Param("rd"), GP64()), Load(Param("n"), GP64())
@@ -182,8 +182,8 @@ func sum() {
 	RET()
 }
 
-// above returns the first i, a multiple of eight below n, such that one of
-// x[i:i+8] is greater than least; n if there is none.
+// above returns the first i, a multiple of eight below n, such that one of x[i:i+8] is greater
+// than least, or n if there is no such i.
 func above() {
 	text("aboveAsm", "func(x *float32, n int, least float32) int")
 	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
@@ -258,9 +258,9 @@ func scale() {
 	RET()
 }
 
-// scaleRows sets row to[x] of dst to s times row from[x] of src, for n x; rows are
-// stride floats, a multiple of eight. Rows that come soon are fetched ahead: those
-// of a private table are rarely in a cache.
+// scaleRows sets row to[x] of dst to s times row from[x] of src, for n values of x; rows are
+// stride floats, a multiple of eight. It prefetches rows, because those of a private table are
+// rarely cached.
 func scaleRows() {
 	text("scaleRowsAsm", "func(s float32, src *float32, from *uint32, stride int, n int, dst *float32, to *uint32)")
 	src, from, stride := Load(Param("src"), GP64()), Load(Param("from"), GP64()), Load(Param("stride"), GP64())
@@ -291,7 +291,7 @@ func scaleRows() {
 			})
 			ADDQ(Imm(4), from)
 			ADDQ(Imm(4), to)
-			if fetch { // loop takes off all that it asked for
+			if fetch { // loop decrements by the whole step
 				ADDQ(Imm(ahead), n)
 			}
 		})
@@ -302,8 +302,8 @@ func scaleRows() {
 	RET()
 }
 
-// roof does n times ten multiplications and ten additions of eight floats that do
-// not wait for each other: what the processor can do at most.
+// roof performs n times ten independent multiplications and ten additions of eight floats: the
+// processor's peak rate.
 func roof() {
 	text("roofAsm", "func(n int, x *float32)")
 	n, x := Load(Param("n"), GP64()), Load(Param("x"), GP64())
@@ -329,9 +329,10 @@ func roof() {
 	RET()
 }
 
-// adam follows Adam in adam.go over n floats, a multiple of eight.
+// adam repeats Adam in adam.go over n floats, a multiple of eight.
 func adam() {
-	text("adamAsm", "func(gr *float32, rate float32, b1 float32, c1 float32, b2 float32, c2 float32, eps float32, n int, m *float32, v *float32, dst *float32)")
+	text("adamAsm", "func(gr *float32, rate float32, b1 float32, c1 float32, b2 float32, c2 float32, eps "+
+		"float32, n int, m *float32, v *float32, dst *float32)")
 	gr, n := Load(Param("gr"), GP64()), Load(Param("n"), GP64())
 	m, v, dst := Load(Param("m"), GP64()), Load(Param("v"), GP64()), Load(Param("dst"), GP64())
 	splat := func(name string) VecVirtual {
@@ -370,8 +371,8 @@ func adam() {
 	RET()
 }
 
-// merge adds n floats of each shard, step floats apart, to dst in their order and
-// clears them; n is a multiple of eight.
+// merge adds n floats of each shard, step floats apart, to dst in order and clears them; n is a
+// multiple of eight.
 func merge() {
 	text("mergeAsm", "func(acc *float32, step int, shards int, n int, dst *float32)")
 	acc, step, shards := Load(Param("acc"), GP64()), Load(Param("step"), GP64()), Load(Param("shards"), GP64())

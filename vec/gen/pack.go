@@ -5,8 +5,8 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// largest leaves, in each of eight lanes, the largest bits of n floats, a multiple
-// of eight, without their signs.
+// largest stores in each of eight lanes the largest bits of n floats, a multiple of eight,
+// without their signs.
 func largest() {
 	text("largestAsm", "func(x *float32, n int, lanes *uint32)")
 	x, n, lanes := Load(Param("x"), GP64()), Load(Param("n"), GP64()), Load(Param("lanes"), GP64())
@@ -24,8 +24,8 @@ func largest() {
 	RET()
 }
 
-// pack rounds per times n floats, a multiple of eight, to numbers of 8 or 16 bits.
-// They fit: nothing saturates.
+// pack rounds per times n floats, a multiple of eight, to integers of 8 or 16 bits. The results
+// never saturate.
 func pack(name string, eight bool) {
 	text(name, "func(per float32, x *float32, n int, dst *uint32)")
 	x, n, dst := Load(Param("x"), GP64()), Load(Param("n"), GP64()), Load(Param("dst"), GP64())
@@ -53,7 +53,7 @@ func pack(name string, eight bool) {
 	RET()
 }
 
-// unpack sets dst to unit times n numbers of 8 or 16 bits; n is a multiple of eight.
+// unpack sets dst to unit times n integers of 8 or 16 bits; n is a multiple of eight.
 func unpack(name string, eight bool) {
 	text(name, "func(unit float32, x *uint32, n int, dst *float32)")
 	x, n, dst := Load(Param("x"), GP64()), Load(Param("n"), GP64()), Load(Param("dst"), GP64())

@@ -6,19 +6,20 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// pull is Pull of package vec, row by row: see its twin for the formulas. A lean one
-// is for a weight of c that is 0: it leaves that term out, and its sum.
+// pull is Pull of package vec, row by row; its Go twin has the formulas. The lean form is for an
+// L2 weight of 0: it omits that term and its sum.
 func pull(name string, lean bool) {
-	text(name, "func(c *float32, d *float32, stride int, pos *uint32, s *float32, n *float32, count int, u *float32, k *float32, sums *float32)")
+	text(name, "func(c *float32, d *float32, stride int, pos *uint32, s *float32, n *float32, count int, u "+
+		"*float32, k *float32, sums *float32)")
 	p := &puller{lean: lean, k: Load(Param("k"), GP64()), zero: YMM(), top: YMM(), keep: map[int]VecVirtual{}}
 	p.c, p.d, p.u = Load(Param("c"), GP64()), Load(Param("d"), GP64()), Load(Param("u"), GP64())
 	stride, count, sums := Load(Param("stride"), GP64()), Load(Param("count"), GP64()), Load(Param("sums"), GP64())
 	pos, s, n := Load(Param("pos"), GP64()), Load(Param("s"), GP64()), Load(Param("n"), GP64())
 	VXORPS(p.zero, p.zero, p.zero)
 	VPCMPEQD(p.top, p.top, p.top)
-	VPSLLD(Imm(31), p.top, p.top) // the bit of the sign
+	VPSLLD(Imm(31), p.top, p.top) // the sign bit
 	SHLQ(Imm(2), stride)
-	if lean { // there are registers for all of them
+	if lean { // there are enough registers for all constants
 		for i := range 4 {
 			p.keep[i] = YMM()
 			VBROADCASTSS(Mem{Base: p.k, Disp: 4 * i}, p.keep[i])
@@ -58,7 +59,7 @@ type puller struct {
 	sums                  []VecVirtual // of (d-c)^2, |c| and c^2
 }
 
-// row loads what is the same for all places of a row.
+// row loads the values that are constant within a row.
 func (p *puller) row(s, n Register) {
 	p.pulled, p.sums = YMM(), nil
 	VBROADCASTSS(Mem{Base: s}, p.pulled)
@@ -82,7 +83,7 @@ func (p *puller) row(s, n Register) {
 	}
 }
 
-// constant is number i of the rates.
+// constant returns element i of the rates.
 func (p *puller) constant(i int) VecVirtual {
 	if v, ok := p.keep[i]; ok {
 		return v
@@ -92,7 +93,7 @@ func (p *puller) constant(i int) VecVirtual {
 	return v
 }
 
-// block is eight places of one row.
+// block processes eight elements of one row.
 func (p *puller) block() {
 	c, d := Mem{Base: p.c, Index: p.at, Scale: 1}, Mem{Base: p.d, Index: p.at, Scale: 1}
 	cv, dv, e, t, x := YMM(), YMM(), YMM(), YMM(), YMM()
@@ -109,8 +110,8 @@ func (p *puller) block() {
 	}
 	VMULPS(p.apart, e, e)
 	VMULPS(Mem{Base: p.v}, p.pulled, t)
-	VSUBPS(e, t, x) // the gradient of d
-	VADDPS(e, t, t) // and that of c
+	VSUBPS(e, t, x) // gradient of d
+	VADDPS(e, t, t) // gradient of c
 	move := func(at Mem, v, g VecVirtual, keep, rate int) {
 		VMULPS(p.constant(keep), v, v)
 		VMULPS(p.constant(rate), g, g)

@@ -6,8 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// packTable holds, for each mask of eight lanes, the lanes that are set, first to
-// last, a byte each.
+// packTable holds, for each mask of eight lanes, the indices of the set lanes in order, one byte
+// each.
 func packTable() Mem {
 	t := GLOBL("packLanes", RODATA|NOPTR)
 	for mask := range 256 {
@@ -36,9 +36,9 @@ func words(name string, xs ...uint32) func(i int) VecVirtual {
 	}
 }
 
-// draw follows Draw in sample.go of package vec: eight xoshiro128+ lanes, Lemire's
-// multiplication, the bit of the item looked up by a gather, accepted lanes packed.
-// It may write seven places beyond n.
+// draw repeats Draw in sample.go of package vec: eight xoshiro128+ lanes, Lemire's
+// multiplication, a gather that looks up the item's bit, and packing of the accepted lanes. It
+// may write seven elements beyond n.
 func draw() {
 	table := packTable()
 	c := words("drawConstants", 31)
@@ -85,7 +85,7 @@ func draw() {
 	RET()
 }
 
-// next returns a word of each lane of xoshiro128+ and moves the lanes on.
+// next returns a word of each lane of xoshiro128+ and advances the lanes.
 func next(s [4]VecVirtual) VecVirtual {
 	x, t := YMM(), YMM()
 	VPADDD(s[3], s[0], x)
@@ -115,8 +115,8 @@ func scaled(x, items VecVirtual) (high, low VecVirtual) {
 	return high, low
 }
 
-// free sets the sign of each lane whose rest is not below floor and whose item's
-// bit is not set.
+// free sets the sign of each lane whose remainder is not below floor and whose item's bit is not
+// set.
 func free(item, rest, floor, low31 VecVirtual, taken Register) VecVirtual {
 	ok, word, mask, at := YMM(), YMM(), YMM(), YMM()
 	VPMAXUD(floor, rest, ok)
@@ -130,16 +130,18 @@ func free(item, rest, floor, low31 VecVirtual, taken Register) VecVirtual {
 	return ok
 }
 
-// resolve names the rows of n samples, a multiple of eight: see Resolve.
+// resolve sets the row numbers of n samples, a multiple of eight: see Resolve.
 func resolve() {
 	c := words("resolveConstants", 0x7fffffff, 0x3f800000)
-	text("resolveAsm", "func(raw *uint32, tab *int32, acc int, n int, item *uint32, y *float32, rd *uint32, wr *uint32)")
+	text("resolveAsm",
+		"func(raw *uint32, tab *int32, acc int, n int, item *uint32, y *float32, rd *uint32, wr *uint32)")
 	raw, tab, n := Load(Param("raw"), GP64()), Load(Param("tab"), GP64()), Load(Param("n"), GP64())
 	a, acc := Load(Param("acc"), GP64()), YMM()
 	VMOVQ(a, acc.AsX())
 	VPBROADCASTD(acc.AsX(), acc)
 	low, one := c(0), c(1)
-	item, y, rd, wr := Load(Param("item"), GP64()), Load(Param("y"), GP64()), Load(Param("rd"), GP64()), Load(Param("wr"), GP64())
+	item, y, rd, wr := Load(Param("item"), GP64()), Load(Param("y"), GP64()), Load(Param("rd"), GP64()),
+		Load(Param("wr"), GP64())
 	i := GP64()
 	XORQ(i, i)
 	at := func(base Register) Mem { return Mem{Base: base, Index: i, Scale: 4} }
@@ -165,8 +167,8 @@ func resolve() {
 	RET()
 }
 
-// repeats follows Repeats over n samples, a multiple of four, and returns where
-// the list of items ends.
+// repeats implements Repeats over n samples, a multiple of four, and returns the end of the list of
+// items.
 func repeats() {
 	text("repeatsAsm", "func(raw *uint32, n int, tab *int32, dst *uint32, end int) int")
 	raw, n, tab := Load(Param("raw"), GP64()), Load(Param("n"), GP64()), Load(Param("tab"), GP64())
@@ -192,7 +194,7 @@ func repeats() {
 	RET()
 }
 
-// rows32 copies rows of 32 floats: gather from numbered rows to consecutive ones.
+// rows32 copies rows of 32 floats: gather copies numbered rows to consecutive ones.
 func rows32() {
 	text("gather32Asm", "func(arena *float32, src *uint32, n int, dst *float32)")
 	arena, src := Load(Param("arena"), GP64()), Load(Param("src"), GP64())
