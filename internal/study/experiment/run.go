@@ -47,7 +47,20 @@ type Stopped struct {
 	Hint  string // how to resume, if not by tacit run --resume
 }
 
+// AsStopped returns err as Stopped if ctx is done: an interrupt may arrive between two runs, when
+// no run can say so.
+func AsStopped(ctx context.Context, err error, dir string) error {
+	var already *Stopped
+	if err == nil || ctx.Err() == nil || errors.As(err, &already) {
+		return err
+	}
+	return &Stopped{Dir: dir}
+}
+
 func (s *Stopped) Error() string {
+	if s.Round == 0 {
+		return "interrupted"
+	}
 	if s.Dir == "" {
 		return fmt.Sprintf("stopped after round %d; nothing was saved", s.Round)
 	}

@@ -30,7 +30,7 @@ func (j *Job) RunSeeds(ctx context.Context) (*result.Repeated, error) {
 	if err == nil {
 		err = all.Run(ctx)
 	}
-	if err != nil {
+	if err = AsStopped(ctx, err, j.Out); err != nil {
 		var s *Stopped
 		if errors.As(err, &s) && j.Out != "" {
 			err = &Stopped{Round: s.Round, Dir: j.Out}

@@ -76,7 +76,7 @@ func Run(ctx context.Context, base experiment.Job, c Config) ([]result.ParityRow
 		return nil, err
 	}
 	if !c.StoredOnly {
-		err = all.Run(ctx)
+		err = experiment.AsStopped(ctx, all.Run(ctx), c.Runs)
 	}
 	rows, wrong := plan.collect(jobs)
 	if err == nil {
