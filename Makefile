@@ -20,7 +20,7 @@ T ?= 60s
 PURE := data internal/base/metrics internal/base/rng internal/base/rows internal/engine/aggregate internal/engine/local internal/pb internal/study/figure learn method methods methods/internal/closed methods/internal/factorisation methods/internal/features methods/internal/neural methods/internal/plugins methods/internal/private methods/internal/sequence param privacy privacy/account privacy/secagg vec wire
 # The race detector runs on packages with goroutines. Methods are slow under it, so only
 # the checks that compare worker counts run.
-RACE := ./internal/engine/local ./internal/engine/round ./sim ./conform ./internal/engine/aggregate ./internal/base/metrics ./internal/base/rows ./privacy/secagg ./vec ./param ./internal/study/tune ./internal/rpc ./device ./internal/statefile ./mobile ./internal/study/leaderboard ./coordinator
+RACE := ./internal/engine/local ./internal/engine/round ./sim ./conform ./internal/engine/aggregate ./internal/base/metrics ./internal/base/rows ./privacy/secagg ./vec ./param ./internal/study/tune ./internal/rpc ./device ./internal/statefile ./mobile ./internal/study/leaderboard ./internal/study/sweep ./coordinator/...
 
 say = @printf '\n== %s\n' $(1)
 

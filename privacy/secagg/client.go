@@ -124,7 +124,8 @@ func (c *Client) checkRoster(m *Roster) ([]neighbour, error) {
 	case !m.Present.fits(c.round.Devices) || !m.Present.Has(c.id):
 		return nil, fmt.Errorf("secagg: roster of device %d does not list it, or lists IDs that were not invited", c.id)
 	case m.Present.Count() < c.round.MinDevices:
-		return nil, fmt.Errorf("%w: %d on the roster, want %d", ErrTooFew, m.Present.Count(), c.round.MinDevices)
+		return nil, fmt.Errorf("%w: %d on the roster, at least %d required", ErrTooFew, m.Present.Count(),
+			c.round.MinDevices)
 	}
 	want := newGraph(&c.round, m.Present).neighbours(c.id)
 	if len(m.Peers) != len(want) {
@@ -211,7 +212,8 @@ func (c *Client) Upload(m *ShareBundle, values []int32) (*Upload, error) {
 	}
 	if good < c.round.Threshold {
 		c.forget()
-		return nil, fmt.Errorf("%w: %d boxes for device %d are good, its own included, want %d", ErrTooFew, good, c.id,
+		return nil, fmt.Errorf("%w: %d shares of device %d are valid, including its own; at least %d required",
+			ErrTooFew, good, c.id,
 			c.round.Threshold)
 	}
 	sum, err := c.masked(values)

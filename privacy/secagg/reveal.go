@@ -86,7 +86,7 @@ func (c *Client) checkLists(m *Lists, digest [keySize]byte) error {
 	case c.settled && c.lists != digest:
 		return fmt.Errorf("secagg: device %d received other lists before and responds to one only", c.id)
 	case m.Survivors.Count() < c.round.MinDevices:
-		return fmt.Errorf("%w: %d survivors, want %d", ErrTooFew, m.Survivors.Count(), c.round.MinDevices)
+		return fmt.Errorf("%w: %d survivors, at least %d required", ErrTooFew, m.Survivors.Count(), c.round.MinDevices)
 	}
 	holders := 1
 	for _, p := range c.peers {
@@ -100,7 +100,8 @@ func (c *Client) checkLists(m *Lists, digest [keySize]byte) error {
 		}
 	}
 	if holders < c.round.Threshold {
-		return fmt.Errorf("%w: %d of those who hold shares of device %d survived, want %d", ErrTooFew, holders, c.id,
+		return fmt.Errorf("%w: %d holders of shares of device %d survived, at least %d required", ErrTooFew, holders,
+			c.id,
 			c.round.Threshold)
 	}
 	return nil
@@ -128,7 +129,8 @@ func (c *Client) checkConfirmations(m *Lists, digest [keySize]byte, echo *ShareB
 		}
 	}
 	if got := votes.Count(); got < c.round.Threshold {
-		return fmt.Errorf("%w: %d devices confirm the lists, want %d; either they left or the lists differ", ErrTooFew,
+		return fmt.Errorf("%w: %d devices confirm the lists, at least %d required; others dropped out or saw "+
+			"other lists", ErrTooFew,
 			got, c.round.Threshold)
 	}
 	return nil

@@ -148,7 +148,7 @@ func (s *Server) Upload(m *Upload) error {
 			"masks would not cancel", m.From)
 	}
 	if !addPacked(m.Data, s.round.Bits, s.sum) {
-		return fmt.Errorf("secagg: device %d uploads %d bytes, want %d numbers of %d bits and nothing after them",
+		return fmt.Errorf("secagg: device %d uploaded %d bytes, expected exactly %d numbers of %d bits",
 			m.From, len(m.Data), s.round.Length, s.round.Bits)
 	}
 	s.uploads[m.From] = receipt{m.digest(), m.Tag}
@@ -164,7 +164,7 @@ func (s *Server) Confirm(m *ShareBundle) error {
 	for i, l := range m.Shares {
 		if m.Step != stepConfirm || len(l.Data) != confirmBox || !s.arrived.Has(l.Peer) || l.Peer == m.Self || i > 0 &&
 			l.Peer <= m.Shares[i-1].Peer {
-			return fmt.Errorf("secagg: device %d confirms lists to device %d in step %d: want each survivor once, "+
+			return fmt.Errorf("secagg: device %d confirms lists to device %d in step %d, expected each survivor once, "+
 				"in step %d", m.Self, l.Peer, m.Step, stepConfirm)
 		}
 	}
@@ -217,7 +217,8 @@ func (s *Server) Next() error {
 		return errors.New("secagg: Next called after the last step; call Sum")
 	}
 	if count < s.round.MinDevices {
-		return fmt.Errorf("%w: %d after the %s, want %d", ErrTooFew, count, s.step, s.round.MinDevices)
+		return fmt.Errorf("%w: %d devices after the step %s, at least %d required", ErrTooFew, count, s.step,
+			s.round.MinDevices)
 	}
 	switch s.step {
 	case adverts:

@@ -19,7 +19,8 @@ func (s *Server) Sum(workers int) ([]int32, error) {
 		return nil, fmt.Errorf("secagg: no sum while the server expects %s", s.step)
 	}
 	if got := s.revealed.Count(); got < s.round.Threshold {
-		return nil, fmt.Errorf("%w: %d answer the lists, want %d", ErrTooFew, got, s.round.Threshold)
+		return nil, fmt.Errorf("%w: %d devices revealed shares, at least %d required", ErrTooFew, got,
+			s.round.Threshold)
 	}
 	var ids []uint32
 	for id := range uint32(s.round.Devices) {
@@ -105,7 +106,8 @@ func (s *Server) unmask(id uint32, m *masker, dst []uint32) error {
 func (s *Server) open(id uint32, good func([keySize]byte) bool) ([keySize]byte, error) {
 	points, t := s.shares[id], s.round.Threshold
 	if len(points) < t {
-		return [keySize]byte{}, fmt.Errorf("%w: %d shares of device %d, want %d", ErrTooFew, len(points), id, t)
+		return [keySize]byte{}, fmt.Errorf("%w: %d shares of device %d, at least %d required", ErrTooFew, len(points),
+			id, t)
 	}
 	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 	points = append(points, points[:t-1]...)
