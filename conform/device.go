@@ -46,7 +46,7 @@ func newDevice(build Build, o local.Options) (*alone, error) {
 		return nil, err
 	}
 	if p.Central() {
-		return nil, doesNotApply("the method trains centrally: there is no local training")
+		return nil, doesNotApply("the method trains centrally, without local training")
 	}
 	m, err := local.NewMemory(p, 1, 1)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// tables are the item rows of a catalogue and their products, as a device sees them.
+// tables returns the item rows of a catalogue and their Gram matrix, as a device sees them.
 func tables(items, dim int) (w *method.Work, item, gram *method.View) {
 	r, s := rand.New(rand.NewPCG(3, 4)), vec.Pad(dim)
 	w = &method.Work{Items: items}
@@ -35,8 +35,8 @@ func some(n, of int) []uint32 {
 	return out
 }
 
-// The user's vector is that of the normal equations over the whole catalogue, written out.
-func TestAUsersVectorSolvesItsEquations(t *testing.T) {
+// The user's vector must solve the normal equations over the whole catalogue, computed densely.
+func TestUserVectorSolvesNormalEquations(t *testing.T) {
 	const dim, a0, reg = 12, 0.3, 0.02
 	w, item, gram := tables(50, dim)
 	own := some(9, 50)
@@ -66,13 +66,14 @@ func TestAUsersVectorSolvesItsEquations(t *testing.T) {
 	}
 	for k := range dim {
 		if math.Abs(float64(got[k])-want.AtVec(k)) > 1e-4 {
-			t.Errorf("place %d is %v, want %v", k, got[k], want.AtVec(k))
+			t.Errorf("element %d is %v, want %v", k, got[k], want.AtVec(k))
 		}
 	}
 }
 
-// What a device does in a round of `ials` but for sending, and to recommend.
-func BenchmarkAUsersVector(b *testing.B) {
+// BenchmarkUserVector measures the local work of `ials` without the upload, which is also the
+// work of a recommendation.
+func BenchmarkUserVector(b *testing.B) {
 	w, item, gram := tables(3706, 64)
 	own, dst := some(160, 3706), make([]float32, 64)
 	b.ReportAllocs()

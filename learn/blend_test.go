@@ -29,7 +29,7 @@ func (m added) Back(w *method.Work, b *method.Batch, dz []float32) {
 	vec.Spread(other.GradRows, other.Stride, b.Pos, dz, w.View[tinyVector].Val)
 }
 
-// mixing is a device whose own rows have left the downloaded ones.
+// mixing returns a device whose own rows differ from the downloaded ones.
 func mixing(t *testing.T, m method.Learner, slots ...int) (*method.Work, *method.Batch) {
 	t.Helper()
 	d := open(t, m, true)
@@ -48,7 +48,7 @@ func mixing(t *testing.T, m method.Learner, slots ...int) (*method.Work, *method
 	return w, w.Batch(0, len(w.Samples.Item))
 }
 
-// pair is the two rows of a sample, in float64.
+// pair returns the two rows of a sample, in float64.
 func pair(w *method.Work, b *method.Batch, m learn.Blend, x int) (own, frozen []float64) {
 	own = widen(w.View[m.Own].Row(b.Rd[m.Own][x])[:tinyDim])
 	if m.Own == m.Frozen {
@@ -61,7 +61,7 @@ func close(got, want, tol float64) bool {
 	return math.Abs(got-want) <= tol*math.Max(1, math.Abs(want))
 }
 
-func TestBlendedLogitsAndTheirGradientAreThoseOnPaper(t *testing.T) {
+func TestBlendedLogitsAndGradientsMatchFormula(t *testing.T) {
 	one, two := learn.Blend{Own: tinyItem, Frozen: tinyItem}, learn.Blend{Own: tinyOther, Frozen: tinyItem}
 	for _, c := range []onPaper{
 		{"one table", newTiny(method.Shared, rests), one, 0.3},
@@ -89,7 +89,7 @@ func (c onPaper) check(t *testing.T) {
 	}
 	w.ClearGrads(b)
 	before := w.View[c.m.Own].GradRow(b.Rows[0])
-	before[1] = 7 // a gradient that was there must stay
+	before[1] = 7 // an earlier gradient must remain
 	c.m.Logits(c.of, w, b, c.l, z)
 	c.m.Back(c.of, w, b, c.l, dz)
 	before[1] -= 7
@@ -109,7 +109,7 @@ func (c onPaper) check(t *testing.T) {
 			gradVector[k] += e * float64(dz[x])
 		}
 		if !close(float64(z[x]), want, 1e-5) {
-			t.Fatalf("%s: logit %d is %g, on paper %g", c.name, x, z[x], want)
+			t.Fatalf("%s: logit %d is %g, the formula gives %g", c.name, x, z[x], want)
 		}
 	}
 	for p := range grad {
@@ -129,7 +129,7 @@ func (c onPaper) compare(t *testing.T, what string, got []float32, want []float6
 	}
 }
 
-func TestBlendPutsTheRowsBackAndAllocatesNothing(t *testing.T) {
+func TestBlendRestoresRowsWithoutAllocation(t *testing.T) {
 	of, m := newTiny(method.Shared, rests), learn.Blend{Own: tinyItem, Frozen: tinyItem, PerItem: true}
 	w, b := mixing(t, of, tinyItem)
 	before := append([]float32(nil), w.View[tinyItem].Arena...)
@@ -154,13 +154,13 @@ func TestBlendPutsTheRowsBackAndAllocatesNothing(t *testing.T) {
 	}
 	for i, x := range w.View[tinyItem].Arena {
 		if x != before[i] {
-			t.Fatalf("place %d of the arena is %g after, %g before", i, x, before[i])
+			t.Fatalf("element %d of the arena is %g after, %g before", i, x, before[i])
 		}
 	}
 }
 
-// An item's own weight follows the lengths of its two rows.
-func TestEveryItemMayHaveAWeightOfItsOwn(t *testing.T) {
+// The weight of an item depends on the lengths of its two rows.
+func TestBlendWeightCanDependOnItem(t *testing.T) {
 	of, m := newTiny(method.Shared, rests), learn.Blend{Own: tinyItem, Frozen: tinyItem, PerItem: true}
 	w, b := mixing(t, of, tinyItem)
 	z := make([]float32, b.N)

@@ -12,8 +12,8 @@ import (
 
 const centralUsers, centralItems = 4, 6
 
-// pool lays out the slots of a Central with random values and few samples, so that
-// users and items repeat within a batch.
+// pool returns the slots of a Central with random values and few samples, so that users and
+// items repeat within a batch.
 func pool(c learn.Central) *method.Pool {
 	r := rng.New(rng.Test, uint64(c.Dim))
 	p := &method.Pool{BatchSize: 5, WantLoss: true}
@@ -44,8 +44,8 @@ func pool(c learn.Central) *method.Pool {
 	return p
 }
 
-// paper is the same in float64, with gradients by finite differences and Adam as
-// Kingma and Ba print it.
+// paper is the reference in float64, with gradients by finite differences and Adam as published
+// by Kingma and Ba.
 type paper struct {
 	c     learn.Central
 	value [][]float64
@@ -151,7 +151,7 @@ func (o *paper) touched(slot, k, lo, hi int) bool {
 	return false
 }
 
-func TestTrainingInOnePlaceIsAdamOnPaper(t *testing.T) {
+func TestCentralTrainingMatchesPublishedAdam(t *testing.T) {
 	for _, c := range []learn.Central{
 		{Score: learn.Score{Dim: 5}, Loss: "bce", LR: 0.05},
 		{Score: learn.Score{Dim: 8}, Loss: "squared", LR: 0.02, Decay: 0.1},
@@ -164,7 +164,7 @@ func TestTrainingInOnePlaceIsAdamOnPaper(t *testing.T) {
 		first := o.loss(0, 5)
 		c.Pass(p)
 		if p.LossN != 13 || p.Loss <= 0 || first <= 0 {
-			t.Errorf("%+v: a pass tells a loss of %g over %d samples", c, p.Loss, p.LossN)
+			t.Errorf("%+v: a pass reports a loss of %g over %d samples", c, p.Loss, p.LossN)
 		}
 		for lo := 0; lo < 13; lo += 5 {
 			o.step(lo, min(lo+5, 13))
@@ -172,7 +172,7 @@ func TestTrainingInOnePlaceIsAdamOnPaper(t *testing.T) {
 		for slot := range o.value {
 			for k, want := range o.value[slot] {
 				if got := float64(p.Value[slot][k]); math.Abs(got-want) > 2e-3*math.Max(0.1, math.Abs(want)) {
-					t.Errorf("%+v: slot %d number %d is %g, on paper %g", c, slot, k, got, want)
+					t.Errorf("%+v: slot %d number %d is %g, the formula gives %g", c, slot, k, got, want)
 				}
 			}
 		}
@@ -183,7 +183,7 @@ func TestSolveIsTheInverse(t *testing.T) {
 	r := rng.New(rng.Test)
 	for _, d := range []int{1, 2, 7, 32} {
 		a, x, y := make([]float64, d*d), make([]float64, d), make([]float64, d)
-		for range 2 * d { // a sum of outer products, and a little
+		for range 2 * d { // a sum of outer products, plus a small diagonal
 			v := make([]float64, d)
 			for i := range v {
 				v[i] = r.Norm()
@@ -204,7 +204,7 @@ func TestSolveIsTheInverse(t *testing.T) {
 			}
 		}
 		if !learn.Solve(a, y) {
-			t.Fatalf("%d equations are not solved", d)
+			t.Fatalf("Solve fails on %d equations", d)
 		}
 		for i := range x {
 			if math.Abs(x[i]-y[i]) > 1e-8 {
@@ -214,7 +214,7 @@ func TestSolveIsTheInverse(t *testing.T) {
 	}
 	for _, a := range [][]float64{{0}, {-1}, {math.NaN()}} {
 		if learn.Solve(a, []float64{1}) {
-			t.Errorf("%v is solved", a)
+			t.Errorf("Solve accepts %v, which is not positive definite", a)
 		}
 	}
 }

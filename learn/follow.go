@@ -12,13 +12,13 @@ import (
 // logarithm of the softmax probability of the next item against negatives. All positions of a
 // run share the negatives drawn for it, so that each is compared with many (Hidasi and
 // Karatzoglou 2018). If keep is below 1, dropout keeps that fraction of the input and of each
-// scoring state. alike selects the weighting: "users" takes the mean over a history, "rows" the
+// scoring state. weighting is the weighting of users: "users" takes the mean over a history, "rows" the
 // sum, and "roots" a value between them. If a history is longer than Longest, each local
 // training uses a random window of it.
-func (g GRU) NextItemLoss(run int, keep float32, alike string) method.Oracle {
+func (g GRU) NextItemLoss(run int, keep float32, weighting string) method.Oracle {
 	scale := func(w *method.Work) float32 {
 		n := float32(min(len(w.History), g.Longest) - 1)
-		switch alike {
+		switch weighting {
 		case "users":
 			return 1
 		case "roots":
@@ -38,7 +38,7 @@ func (g GRU) NextItemLoss(run int, keep float32, alike string) method.Oracle {
 		rows, each := places.rows[first:first+n+1], len(places.negatives)/len(w.History)
 		negatives := places.negatives[first*each:]
 		scale := float32(1)
-		switch alike {
+		switch weighting {
 		case "users":
 			scale = 1 / float32(n)
 		case "roots":

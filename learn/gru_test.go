@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// recurrent is a GRU with a visit that does nothing.
+// recurrent is a GRU whose local training does nothing.
 type recurrent struct{ learn.GRU }
 
 const (
@@ -32,8 +32,8 @@ func (m *recurrent) Slots(int) []method.Slot {
 
 func (m *recurrent) Visit(int) method.Visit { return method.Visit{Run: func(*method.Work) {}} }
 
-// slow is the same network in float64, step by step and place by place, on the values
-// that a device starts from.
+// slow is the reference: the same network in float64, element by element, on a device's initial
+// values.
 type slow struct{ b *bench }
 
 func (s slow) at(slot, row, k int) float64 {
@@ -72,7 +72,7 @@ func (s slow) score(item uint32, h []float64) float64 {
 	return s.sum(recItem, int(item), h) + s.at(recBias, int(item), 0)
 }
 
-// loss is the sum over the history.
+// loss returns the sum over the history.
 func (s slow) loss(history, negatives []uint32, each, run int) float64 {
 	h, out := make([]float64, tinyDim), 0.0
 	n := len(history) - 1
@@ -96,7 +96,7 @@ func openRecurrent(t *testing.T, longest int) (*recurrent, *bench, *method.Work)
 	return m, b, b.ResolveSamples(&b.state, task(0))
 }
 
-func TestFollowIsTheLossOfANetworkWrittenStepByStep(t *testing.T) {
+func TestNextItemLossMatchesReference(t *testing.T) {
 	m, b, w := openRecurrent(t, 100)
 	w.WantLoss = true
 	all := w.Batch(0, len(w.Samples.Item))
@@ -116,7 +116,7 @@ func TestFollowIsTheLossOfANetworkWrittenStepByStep(t *testing.T) {
 	}
 }
 
-func TestTheStateIsThatOfANetworkWrittenStepByStep(t *testing.T) {
+func TestGRUStateMatchesReference(t *testing.T) {
 	for _, longest := range []int{100, 3} {
 		m, b, w := openRecurrent(t, longest)
 		m.ReadHistory(w, train)
@@ -126,14 +126,14 @@ func TestTheStateIsThatOfANetworkWrittenStepByStep(t *testing.T) {
 		}
 		for k, want := range h {
 			if got := float64(w.View[recState].Val[k]); math.Abs(got-want) > 1e-5 {
-				t.Errorf("reading %d items, place %d of the state is %g, want %g", longest, k, got, want)
+				t.Errorf("reading %d items, element %d of the state is %g, want %g", longest, k, got, want)
 			}
 		}
 	}
 }
 
-// Dropping is drawn from the device's stream: from the same stream comes the same loss.
-func TestTheGradientOfFollowIsTheFiniteDifference(t *testing.T) {
+// Dropout uses the device's random stream, so the same stream gives the same loss.
+func TestNextItemLossGradientMatchesFiniteDifferences(t *testing.T) {
 	for _, c := range []struct {
 		keep    float32
 		alike   string
@@ -150,7 +150,7 @@ func TestTheGradientOfFollowIsTheFiniteDifference(t *testing.T) {
 		}
 		w.ClearGrads(all)
 		value()
-		grads := make([][]float32, recState) // each value that follows adds to them
+		grads := make([][]float32, recState) // evaluating the loss adds to them
 		for i := range grads {
 			grads[i] = slices.Concat(w.View[i].Grad, w.View[i].GradRows)
 		}
@@ -175,7 +175,7 @@ func TestTheGradientOfFollowIsTheFiniteDifference(t *testing.T) {
 				val[k] = old
 				want := (up - down) / (2 * h)
 				if math.Abs(float64(grad[k])-want) > 0.01*math.Max(0.03, math.Abs(want)) {
-					t.Fatalf("keep %g, %s: slot %q place %d has the gradient %g, the finite difference is %g", c.keep,
+					t.Fatalf("keep %g, %s: slot %q element %d has the gradient %g, the finite difference is %g", c.keep,
 						c.alike, v.Slot.Name, k, grad[k], want)
 				}
 			}

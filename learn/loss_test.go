@@ -8,8 +8,8 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// point is the part of the model that a batch can see, in float64: the rows by
-// position of the two tables, the vector and the bias.
+// point holds the parameters that a batch reads, in float64: the rows of the two tables by
+// position, the vector and the bias.
 type point struct {
 	item, other [][tinyDim]float64
 	vector      [tinyDim]float64
@@ -32,7 +32,7 @@ func pointOf(w *method.Work, rows int) *point {
 	return p
 }
 
-// each calls f with every number of the point, and its gradient in w.
+// each calls f for every number of the point and its gradient in w.
 func (p *point) each(w *method.Work, f func(name string, x *float64, grad float32)) {
 	for k := range p.vector {
 		f("vector", &p.vector[k], w.View[tinyVector].Grad[k])
@@ -79,7 +79,7 @@ func (p *point) l1(b *method.Batch, mu float64) float64 {
 	return mu * s / float64(b.N*tinyDim)
 }
 
-// oracles are the losses under test, each with the same loss in float64.
+// oracles returns the losses under test, each with the same loss in float64.
 func oracles(m method.Learner) map[string]struct {
 	o    method.Oracle
 	loss func(p *point, b *method.Batch) float64
@@ -106,7 +106,7 @@ func oracles(m method.Learner) map[string]struct {
 	}
 }
 
-// The batch is the whole visit, in which rows repeat.
+// The batch holds all samples, and rows repeat in it.
 func TestGradientsAreFiniteDifferences(t *testing.T) {
 	m := newTiny(method.Shared, func(method.Learner) method.Visit { return method.Visit{Run: func(*method.Work) {}} })
 	for name, c := range oracles(m) {
@@ -115,7 +115,7 @@ func TestGradientsAreFiniteDifferences(t *testing.T) {
 		w.WantLoss = true
 		w.Z = make([]float32, len(w.Samples.Item))
 		all := w.Batch(0, len(w.Samples.Item))
-		w.View[tinyItem].Row(all.Rd[tinyItem][3])[2] = 0 // where |x| has a corner
+		w.View[tinyItem].Row(all.Rd[tinyItem][3])[2] = 0 // |x| has a kink at 0
 		p := pointOf(w, len(all.Rows))
 		if len(all.Rows) == all.N {
 			t.Fatal("no row repeats in the batch")
@@ -154,13 +154,13 @@ func TestTermsFollowTheirSchedules(t *testing.T) {
 		}
 		if got, want := learn.Separate(tinyItem, tinyOther, grow).Grad(w, all),
 			4*p.apart(all, at); math.Abs(got-want) > 1e-5 {
-			t.Errorf("round %d: Apart is %g, want %g", round, got, want)
+			t.Errorf("round %d: Separate is %g, want %g", round, got, want)
 		}
 	}
 }
 
-// As in PyTorch, one sample costs 100 at most; NaN stays NaN and says so.
-func TestTheLossOfACertainMistakeIsBounded(t *testing.T) {
+// As in PyTorch, one sample contributes at most 100; NaN gives NaN.
+func TestLossOfConfidentMistakeIsBounded(t *testing.T) {
 	m := headed{newTiny(method.Shared, nil)}
 	sum := learn.BCE(m).HeadLoss.Sum
 	loss := func(z, y []float32) float64 { return sum(&method.Batch{N: len(y), Y: y}, z) }
@@ -190,7 +190,7 @@ func TestTheLossOfACertainMistakeIsBounded(t *testing.T) {
 	}
 }
 
-func TestTheLossIsWorkedOutOnlyIfAsked(t *testing.T) {
+func TestLossIsComputedOnlyOnRequest(t *testing.T) {
 	for _, m := range []method.Learner{newTiny(method.Shared, nil), headed{newTiny(method.Shared, nil)}} {
 		step := learn.Descend(learn.BCE(m), learn.SGD(tinyBias, learn.Const(0), 0))
 		for _, want := range []bool{false, true} {
@@ -204,9 +204,9 @@ func TestTheLossIsWorkedOutOnlyIfAsked(t *testing.T) {
 	}
 }
 
-// Of a batch with 3 positives and 5 negatives, bpr takes five pairs: each positive
-// with the next negative, begun again when they run out.
-func TestLossesAreThoseOnPaper(t *testing.T) {
+// For a batch with 3 positives and 5 negatives, bpr uses five pairs: it cycles through the
+// positives.
+func TestLossesMatchFormulas(t *testing.T) {
 	y := []float32{0, 1, 0, 0, 1, 0, 1, 0}
 	b := &method.Batch{N: 8, Y: y, Rating: []float32{0, 5, 0, 0, 3, 0, 0.5, 0}}
 	pos, neg := []int{1, 4, 6, 1, 4}, []int{0, 2, 3, 5, 7}
@@ -238,7 +238,7 @@ func TestLossesAreThoseOnPaper(t *testing.T) {
 		z := []float32{0.3, -1, 2, 0, 1.5, -0.2, 0.7, 3}
 		wide := widen(z)
 		if got, want := l.Sum(b, z), onPaper[name](wide); math.Abs(got-want) > 1e-5*want {
-			t.Errorf("%s: the loss is %g, on paper %g", name, got, want)
+			t.Errorf("%s: the loss is %g, the formula gives %g", name, got, want)
 		}
 		var room method.Scratch
 		l.Grad(&room, b, 0.5, z)
@@ -256,7 +256,7 @@ func TestLossesAreThoseOnPaper(t *testing.T) {
 	}
 }
 
-func TestPairsNeedBothKinds(t *testing.T) {
+func TestPairsRequirePositivesAndNegatives(t *testing.T) {
 	l := learn.LossNamed("bpr")
 	var room method.Scratch
 	for _, y := range [][]float32{{}, {1}, {0}, {1, 1}, {0, 0, 0}} {
@@ -302,7 +302,7 @@ func TestRatingsReachTheLossInEveryLayout(t *testing.T) {
 					want = rating[x]
 				}
 				if item == 3 && rating != nil {
-					want = rating[2] // it was rated twice: the newest counts
+					want = rating[2] // rated twice: the newest rating counts
 				}
 				if got[item] != want {
 					t.Errorf("plain %v: the rating of item %d is %g, want %g", plain, item, got[item], want)

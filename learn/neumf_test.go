@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// neural is a method that is NeuMF and nothing else.
+// neural is a method that consists of NeuMF only.
 type neural struct {
 	learn.NeuMF
 	up    method.Upload
@@ -34,10 +34,10 @@ func (m *neural) Slots(int) []method.Slot {
 func (m *neural) Visit(int) method.Visit { return m.visit(m) }
 func (m *neural) Update(*method.Global)  {}
 
-// written is NeuMF in float64, as one would write it on paper.
+// written is the reference: NeuMF in float64.
 type written struct {
 	slot map[string][][]float64
-	grad map[string]map[[2]int]float32 // of plain slots
+	grad map[string]map[[2]int]float32 // gradients of plain slots
 	n    learn.NeuMF
 	rows [2][][]float64 // by table and sample
 }
@@ -86,7 +86,7 @@ func (p *written) score(sample int) float64 {
 	return z
 }
 
-func TestNeuMFAndItsGradientAreThoseOnPaper(t *testing.T) {
+func TestNeuMFAndGradientsMatchFormula(t *testing.T) {
 	for _, n := range []learn.NeuMF{
 		{Dim: 32, Hidden: learn.Layers{24, 16, 8}},
 		{Dim: 5, Hidden: learn.Layers{7}},
@@ -114,18 +114,18 @@ func TestNeuMFAndItsGradientAreThoseOnPaper(t *testing.T) {
 		}
 		for x := range z {
 			if want := p.score(x); math.Abs(float64(z[x])-want) > 1e-4*math.Max(1, math.Abs(want)) {
-				t.Fatalf("%v: logit %d is %g, on paper %g", n, x, z[x], want)
+				t.Fatalf("%v: logit %d is %g, the formula gives %g", n, x, z[x], want)
 			}
 		}
 		p.check(t, w, all, dz)
 	}
 }
 
-// check holds every gradient against central differences.
+// check compares every gradient with central differences.
 func (p *written) check(t *testing.T, w *method.Work, all *method.Batch, dz []float32) {
 	t.Helper()
 	slope := func(x *float64, value func() float64) float64 {
-		const h = 1e-6 // so small that a kink between is not to be expected
+		const h = 1e-6 // small enough to make a kink within the step unlikely
 		old := *x
 		*x = old + h
 		up := value()
@@ -166,8 +166,8 @@ func (p *written) check(t *testing.T, w *method.Work, all *method.Batch, dz []fl
 	}
 }
 
-// The bounds that PyTorch prints for the authors' sizes.
-func TestNeuMFStartsAsTheAuthorsCodeDoes(t *testing.T) {
+// The bounds are those that PyTorch prints for the authors' sizes.
+func TestNeuMFInitialValuesMatchAuthorsCode(t *testing.T) {
 	want := map[string]float64{
 		"weight.1": 0.125, "weight.2": 0.17678, "weight.3": 0.25, "head.mlp": 0.21651,
 		"head.gmf": 0.21651,

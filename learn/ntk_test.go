@@ -8,7 +8,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// distinct are the batch's rows in float64, one for each item.
+// distinct returns the batch's rows in float64, one per item.
 func distinctRows(w *method.Work, b *method.Batch, m learn.Blend) (own, frozen [][]float64) {
 	seen := map[uint32]bool{}
 	for x, p := range b.Pos {
@@ -34,7 +34,7 @@ func centred(rows [][]float64) [][]float64 {
 	return out
 }
 
-// top is the largest eigenvalue of the kernel itself, rows by rows.
+// top returns the largest eigenvalue of the kernel Phi Phi'.
 func top(rows [][]float64) float64 {
 	v := make([]float64, len(rows))
 	for i := range v {
@@ -64,7 +64,7 @@ func trace(rows [][]float64) float64 {
 	return s
 }
 
-func TestSharesAreThoseOfTheTangentKernel(t *testing.T) {
+func TestSharesMatchTangentKernel(t *testing.T) {
 	of, m := newTiny(method.Shared, rests), learn.Blend{Own: tinyItem, Frozen: tinyItem}
 	w, b := mixing(t, of, tinyItem)
 	own, frozen := distinctRows(w, b, m)
@@ -104,12 +104,13 @@ func TestSharesAreThoseOfTheTangentKernel(t *testing.T) {
 	} {
 		got := learn.NTK{Blend: m, Kind: c.kind, Center: c.center}.Share(of, w, b)
 		if math.Abs(float64(got)-c.want) > 1e-3 {
-			t.Errorf("%s, centred %t: the share of the own rows is %g, on paper %g", c.kind, c.center, got, c.want)
+			t.Errorf("%s, centred %t: the share of the own rows is %g, the formula gives %g", c.kind, c.center, got,
+				c.want)
 		}
 	}
 }
 
-func TestEqualTablesShareByHalves(t *testing.T) {
+func TestEqualTablesHaveShareOfOneHalf(t *testing.T) {
 	one, deep := learn.Blend{Own: tinyItem, Frozen: tinyItem}, learn.Score{Dim: tinyDim, Hidden: learn.Layers{7, 3}}
 	for _, c := range []struct {
 		of method.Learner
@@ -121,13 +122,13 @@ func TestEqualTablesShareByHalves(t *testing.T) {
 		w, b := mixing(t, c.of)
 		for _, kind := range []string{"trace", "lmax", "residual"} {
 			if got := (learn.NTK{Blend: c.m, Kind: kind}).Share(c.of, w, b); got != 0.5 {
-				t.Errorf("%s: rows that are equal share by %g, want exactly 0.5", kind, got)
+				t.Errorf("%s: equal rows have a share of %g, want exactly 0.5", kind, got)
 			}
 		}
 	}
 }
 
-// network1 is a Score with everything shared.
+// network1 is a Score whose slots are all shared.
 type network1 struct{ learn.Score }
 
 func (m *network1) Slots(int) []method.Slot {
@@ -135,8 +136,8 @@ func (m *network1) Slots(int) []method.Slot {
 }
 func (m *network1) Visit(int) method.Visit { return rests(m) }
 
-// Of a network the last hidden layer is compared, with one table and the other.
-func TestANetworkIsComparedByItsLastHiddenLayer(t *testing.T) {
+// For a network, NTK compares the outputs of the last hidden layer with each of the two tables.
+func TestNTKUsesLastHiddenLayer(t *testing.T) {
 	s := learn.Score{Dim: tinyDim, Hidden: learn.Layers{7, 3}}
 	of, m := &network1{s}, learn.Blend{Own: learn.ItemSlot, Frozen: learn.ItemSlot, Score: s}
 	w, b := mixing(t, of, learn.ItemSlot)
@@ -144,7 +145,7 @@ func TestANetworkIsComparedByItsLastHiddenLayer(t *testing.T) {
 	last := func(item []float64) float64 {
 		hidden := &network{n.user, n.weights[:2], n.biases[:2]}
 		sum := 0.0
-		for o := range n.weights[1] { // one output at a time, through the same network
+		for o := range n.weights[1] { // one output at a time, with the same network
 			one := &network{
 				n.user,
 				[][][]float64{hidden.weights[0], {hidden.weights[1][o]}},
@@ -162,11 +163,11 @@ func TestANetworkIsComparedByItsLastHiddenLayer(t *testing.T) {
 	}
 	got := learn.NTK{Blend: m, Kind: "trace"}.Share(of, w, b)
 	if want := a / (a + c); math.Abs(float64(got)-want) > 1e-4 {
-		t.Errorf("the share of the own rows is %g, on paper %g", got, want)
+		t.Errorf("the share of the own rows is %g, the formula gives %g", got, want)
 	}
 }
 
-// redundancy is the loss that Decorrelate adds, as one would write it down.
+// redundancy is the reference for the loss that Decorrelate adds.
 func redundancy(x, y [][]float64, off float64, self bool) float64 {
 	if self {
 		y = x
@@ -206,7 +207,7 @@ func redundancy(x, y [][]float64, off float64, self bool) float64 {
 	return m * sum
 }
 
-func TestTheGradientAgainstRedundancyIsTheFiniteDifference(t *testing.T) {
+func TestDecorrelateGradientMatchesFiniteDifferences(t *testing.T) {
 	of, m := newTiny(method.Shared, rests), learn.Blend{Own: tinyItem, Frozen: tinyItem}
 	for _, view := range []string{"global", "mixed", "self"} {
 		w, b := mixing(t, of, tinyItem)
@@ -227,7 +228,7 @@ func TestTheGradientAgainstRedundancyIsTheFiniteDifference(t *testing.T) {
 		w.ClearGrads(b)
 		got := m.Decorrelate(view, off, func(*method.Work) float32 { return l }).Grad(w, b)
 		if want := value() * float64(b.N); !close(got, want, 1e-4) {
-			t.Errorf("%s: the loss is %g, on paper %g", view, got, want)
+			t.Errorf("%s: the loss is %g, the formula gives %g", view, got, want)
 		}
 		for r, p := range b.Rows {
 			for k := range tinyDim {
@@ -240,7 +241,8 @@ func TestTheGradientAgainstRedundancyIsTheFiniteDifference(t *testing.T) {
 				own[r][k] = old
 				if got, want := float64(w.View[tinyItem].GradRow(p)[k]),
 					(up-down)/(2*h); math.Abs(got-want) > 1e-4*math.Max(0.1, math.Abs(want)) {
-					t.Fatalf("%s: row %d place %d has gradient %g, the finite difference is %g", view, r, k, got, want)
+					t.Fatalf("%s: row %d element %d has gradient %g, the finite difference is %g", view, r, k, got,
+						want)
 				}
 			}
 		}

@@ -31,6 +31,6 @@ type Pluggable interface {
 // Tabled is a base method with a table of item rows that a device trains next to a frozen one.
 type Tabled interface {
 	Pluggable
-	// ItemTables returns the two tables, or an error if there is no frozen one.
+	// ItemTables returns the two tables, or an error without a frozen one.
 	ItemTables() (Blend, error)
 }

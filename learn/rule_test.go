@@ -9,11 +9,10 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// Weight decay is applied lazily, row by row. A dense optimiser shrinks every row
-// in every step. The two must end at the same place, rows that no batch touched
-// included, whether the table is shared (and comes back as an update) or private
-// (and persists over visits).
-func TestLazyDecayIsThatOfADenseOptimiser(t *testing.T) {
+// Weight decay is applied lazily, row by row, while a dense optimiser shrinks every row in every
+// step. Both must give the same result, including rows that no batch touched, for a shared table
+// (returned as a delta) and for a private one (kept between rounds).
+func TestLazyDecayMatchesDenseOptimiser(t *testing.T) {
 	for _, scope := range []method.Scope{method.Shared, method.Private} {
 		for _, decay := range []float32{0, 0.01, 0.3, 1, 1.7} { // rate 0.8: factors from 1 to -0.36
 			var got []batch
@@ -26,7 +25,7 @@ func TestLazyDecayIsThatOfADenseOptimiser(t *testing.T) {
 			b := open(t, m, false)
 			d := newDense(b)
 			for round := range 4 {
-				if scope == method.Shared { // each visit starts from the coordinator's table
+				if scope == method.Shared { // each local training starts from the coordinator's table
 					d.item = newDense(b).item
 				}
 				got = nil
@@ -43,7 +42,7 @@ func TestLazyDecayIsThatOfADenseOptimiser(t *testing.T) {
 	}
 }
 
-// step is one dense step on everything at once.
+// step takes one dense step on all parameters.
 func (d *dense) step(x batch, itemRate, rate, decay float64) {
 	g := d.grad(x)
 	for i := range d.item {
@@ -57,8 +56,8 @@ func (d *dense) step(x batch, itemRate, rate, decay float64) {
 	sgd(&d.bias, g.bias, rate, 0)
 }
 
-// A step whose factor is exactly 0 forgets the row, and the rows go on from there.
-func TestADecayThatTakesEverythingDoesNotTakeWhatComesAfter(t *testing.T) {
+// A step with a decay factor of exactly 0 clears the row; later steps must still apply.
+func TestStepsAfterFullDecayStillApply(t *testing.T) {
 	var got []batch
 	m := newTiny(method.Shared, func(m method.Learner) method.Visit {
 		return learn.Epochs(2, 0, seen(&got, learn.Descend(learn.BCE(m),
@@ -81,8 +80,8 @@ func TestADecayThatTakesEverythingDoesNotTakeWhatComesAfter(t *testing.T) {
 	b.agree(t, "rate 0.5, decay 2", d, 2e-5)
 }
 
-// moments is a dense Adam that skips rows a batch does not touch, as PyTorch's
-// SparseAdam does.
+// moments is a dense Adam that, like PyTorch's SparseAdam, skips rows that a batch does not
+// touch.
 type moments struct {
 	m, v  dense
 	steps float64
@@ -113,7 +112,7 @@ func (a *moments) step(d *dense, x batch, lr float64) {
 	one(&d.bias, &a.m.bias, &a.v.bias, g.bias)
 }
 
-func TestAdamIsThatOfADenseOptimiserAndItsMomentsPersistIfAsked(t *testing.T) {
+func TestAdamMatchesDenseOptimiserAndKeepsMomentsOnRequest(t *testing.T) {
 	for _, persist := range []bool{true, false} {
 		var got []batch
 		m := newTiny(method.Private, func(m method.Learner) method.Visit {
@@ -137,7 +136,7 @@ func TestAdamIsThatOfADenseOptimiserAndItsMomentsPersistIfAsked(t *testing.T) {
 			b.agree(t, fmt.Sprintf("persist %v, visit %d", persist, round), d, 2e-3)
 		}
 		if n := len(b.plan.Slots); n != 4+9 {
-			t.Errorf("three Adams make %d slots of 4, want 13", n)
+			t.Errorf("three Adam rules turn 4 slots into %d, want 13", n)
 		}
 		for _, s := range b.plan.Slots[4:] {
 			if want := map[bool]method.Scope{true: method.Private, false: method.Ephemeral}[persist]; s.Scope != want {
@@ -147,7 +146,7 @@ func TestAdamIsThatOfADenseOptimiserAndItsMomentsPersistIfAsked(t *testing.T) {
 	}
 }
 
-func TestASlotWithoutARuleIsFrozen(t *testing.T) {
+func TestSlotWithoutRuleIsFrozen(t *testing.T) {
 	m := newTiny(method.Private, func(m method.Learner) method.Visit {
 		return learn.Epochs(2, 0, learn.Descend(learn.BCE(m), learn.SGD(tinyBias, learn.Const(0.5), 0)))
 	})
@@ -157,14 +156,14 @@ func TestASlotWithoutARuleIsFrozen(t *testing.T) {
 		b.Visit(&b.state, task(round), 0, false)
 	}
 	if got := float64(b.state.Plain[8]); got == d.bias {
-		t.Errorf("the bias is still %g after three visits", got)
+		t.Errorf("the bias is %g after three rounds of local training", got)
 	}
 	d.bias = float64(b.state.Plain[8])
 	b.agree(t, "only the bias has a rule", d, 0)
 }
 
-// The second step sees what the first has done, in the fused form and in the plain one.
-func TestAlternateTakesItsStepsInTurnOnTheSameBatch(t *testing.T) {
+// The second step must see the result of the first, fused or not.
+func TestAlternateTakesStepsInOrderOnSameBatch(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		for _, itemFirst := range []bool{false, true} {
 			var got []batch

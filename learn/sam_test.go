@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// counted counts the passes of an oracle.
+// counted counts the evaluations of an oracle.
 func counted(n *int, o method.Oracle) method.Oracle {
 	inner := o.Grad
 	o.Grad = func(w *method.Work, b *method.Batch) float64 { *n++; return inner(w, b) }
@@ -18,7 +18,7 @@ func counted(n *int, o method.Oracle) method.Oracle {
 	return o
 }
 
-// unsharp is a bilinear head in which SAM has two groups: rows and bias, vector.
+// unsharp is a bilinear head with two SAM groups: rows and bias, and the vector.
 func unsharp(rho, own float32, passes *int) *tiny {
 	return newTiny(method.Shared, func(m method.Learner) method.Visit {
 		o := learn.SAM(counted(passes, learn.BCE(m)),
@@ -32,8 +32,8 @@ func unsharp(rho, own float32, passes *int) *tiny {
 	})
 }
 
-// sharpen is SAM over whole tables in float64: each group is moved alone, by the
-// gradient at the point and with one norm over the group.
+// sharpen is the reference: SAM over whole tables in float64. It moves each group separately,
+// along the gradient at the point and with one norm per group.
 func (d *dense) sharpen(b batch, rho, own float64) *dense {
 	g := d.grad(b)
 	norm, mine := g.bias*g.bias, 0.0
@@ -61,14 +61,14 @@ func (d *dense) sharpen(b batch, rho, own float64) *dense {
 	return out
 }
 
-func TestSAMIsTheGradientBesideThePoint(t *testing.T) {
+func TestSAMIsTheGradientAtThePerturbedPoint(t *testing.T) {
 	for _, c := range [][2]float32{{0.5, 0.2}, {0.5, 0}, {0, 0.2}} {
 		passes := 0
 		m := unsharp(c[0], c[1], &passes)
 		var batches []batch
 		b := open(t, m, false)
 		d := newDense(b)
-		// The batches, as a plain method of the same samples is given them.
+		// The batches that a plain method gets for the same samples.
 		spy := newTiny(method.Shared, func(l method.Learner) method.Visit {
 			return learn.Epochs(2, 0, seen(&batches, learn.Descend(learn.WithTerms(learn.BCE(l)),
 				learn.SGD(tinyBias, learn.Const(0), 0))))
@@ -101,7 +101,7 @@ func TestSAMIsTheGradientBesideThePoint(t *testing.T) {
 	}
 }
 
-func TestWithoutRhoSAMIsThePlainGradientToTheBit(t *testing.T) {
+func TestSAMWithoutRhoHasTheBitsOfThePlainGradient(t *testing.T) {
 	passes := 0
 	still := open(t, unsharp(0, 0, &passes), false)
 	plain := open(t, newTiny(method.Shared, func(m method.Learner) method.Visit {
@@ -113,7 +113,7 @@ func TestWithoutRhoSAMIsThePlainGradientToTheBit(t *testing.T) {
 		a, b := still.Visit(&still.state, task(round), 0, true), plain.Visit(&plain.state, task(round), 0, true)
 		if a != b || !slices.Equal(still.state.Plain, plain.state.Plain) ||
 			!slices.Equal(still.Delta(0).Parts[0].Data, plain.Delta(0).Parts[0].Data) {
-			t.Fatalf("round %d: SAM without rho is another method", round)
+			t.Fatalf("round %d: SAM without rho differs from the plain gradient", round)
 		}
 	}
 	if passes != 3*2*6 { // 21 samples in batches of 4
@@ -121,9 +121,9 @@ func TestWithoutRhoSAMIsThePlainGradientToTheBit(t *testing.T) {
 	}
 }
 
-// Whatever SAM moves is back to the bit when it returns: a visit whose rules move
-// nothing leaves nothing behind.
-func TestSAMPutsEverythingBack(t *testing.T) {
+// SAM must restore every value exactly: if the rules change nothing, local training changes
+// nothing.
+func TestSAMRestoresEveryValue(t *testing.T) {
 	for _, up := range []method.Upload{method.Delta, method.Gradient} {
 		m := &neural{NeuMF: learn.NeuMF{Dim: 6, Hidden: learn.Layers{10, 4}}, up: up, start: 0.3}
 		m.visit = func(l method.Learner) method.Visit {
@@ -136,19 +136,19 @@ func TestSAMPutsEverythingBack(t *testing.T) {
 		before := slices.Clone(b.state.Plain)
 		b.Visit(&b.state, task(0), 0, false)
 		if !slices.Equal(before, b.state.Plain) {
-			t.Errorf("%v: the device's own vectors have moved", up)
+			t.Errorf("%v: the private vectors have changed", up)
 		}
 		for _, p := range b.Delta(0).Parts {
 			if !zero(p.Data) {
-				t.Errorf("%v: slot %d was sent, and nobody sent it", up, p.Slot)
+				t.Errorf("%v: slot %d has a non-zero delta", up, p.Slot)
 			}
 		}
 	}
 }
 
-// What Send sends is the sum over pieces of the mean gradient in each, of rows that
-// occur twice the sum.
-func TestSendSendsTheGradient(t *testing.T) {
+// SendGradient must send the sum over sub-batches of their mean gradients; rows that occur twice
+// contribute the sum.
+func TestSendGradientSendsTheGradient(t *testing.T) {
 	m := &neural{NeuMF: learn.NeuMF{Dim: 6, Hidden: learn.Layers{10, 4}}, up: method.Gradient, start: 0.3}
 	m.visit = func(l method.Learner) method.Visit {
 		shared, _ := m.Groups()
@@ -169,7 +169,7 @@ func TestSendSendsTheGradient(t *testing.T) {
 		loss += learn.BCE(m).Grad(w, w.Batch(lo, min(lo+4, n)))
 	}
 	if out.Loss != loss || out.LossN != n {
-		t.Errorf("the loss of %d samples is told as %g, want %g of %d", out.LossN, out.Loss, loss, n)
+		t.Errorf("the loss of %d samples is reported as %g, want %g of %d", out.LossN, out.Loss, loss, n)
 	}
 	at := map[uint32]uint32{}
 	for x, i := range w.Samples.Item {
@@ -185,24 +185,25 @@ func TestSendSendsTheGradient(t *testing.T) {
 				want = want[k*v.Stride:]
 			}
 			if !slices.Equal(p.Data[k*p.Dim:(k+1)*p.Dim], want[:p.Dim]) {
-				t.Fatalf("slot %s row %d: %v is sent, the gradient is %v", v.Slot.Name, k, p.Data[k*p.Dim:(k+1)*p.Dim],
+				t.Fatalf("slot %s row %d: the device sends %v, the gradient is %v", v.Slot.Name, k,
+					p.Data[k*p.Dim:(k+1)*p.Dim],
 					want[:p.Dim])
 			}
 		}
 	}
 	if len(u.Parts) != 9 || zero(u.Parts[0].Data) {
-		t.Errorf("%d slots are sent, want 9, or nothing is in them", len(u.Parts))
+		t.Errorf("%d slots are sent, want 9, and they must not be empty", len(u.Parts))
 	}
 }
 
-// mute has no Update: nobody would take what it sends.
+// mute has no Update method, so the server would ignore the gradients that it sends.
 type mute struct{ m *neural }
 
 func (x mute) Slots(n int) []method.Slot                             { return x.m.Slots(n) }
 func (x mute) Visit(int) method.Visit                                { return rests(nil) }
 func (x mute) Logits(w *method.Work, b *method.Batch, out []float32) { x.m.Logits(w, b, out) }
 
-func TestAGradientThatNobodyTakesIsRefused(t *testing.T) {
+func TestRejectsGradientUploadWithoutServerUpdate(t *testing.T) {
 	m := mute{&neural{NeuMF: learn.NeuMF{Dim: 2, Hidden: learn.Layers{2}}, up: method.Gradient}}
 	const want = `slot "item.gmf": devices send its gradient, so the method must implement Updater`
 	if _, err := local.NewPlan(m, local.Options{Items: 3, Rounds: 1, Batch: 4, Negatives: 1}); err == nil ||

@@ -8,7 +8,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-func TestSchedulesComeBackFromTheirText(t *testing.T) {
+func TestSchedulesRoundTripAsText(t *testing.T) {
 	for text, want := range map[string]learn.Schedule{
 		"0.1":                 {V: 0.1},
 		"-3":                  {V: -3},
@@ -34,7 +34,7 @@ func TestSchedulesComeBackFromTheirText(t *testing.T) {
 	}
 }
 
-func TestWrongSchedulesSayWhy(t *testing.T) {
+func TestInvalidSchedulesAreRejectedWithReason(t *testing.T) {
 	const forms = "must be a number, tanh:V,K, sin:V,K, square:V,K, frac:V or decay:V,PER_ROUND,PER_BATCH"
 	for text, want := range map[string]string{
 		"":                 `"" is not a finite number`,
@@ -62,12 +62,12 @@ func TestWrongSchedulesSayWhy(t *testing.T) {
 			t.Errorf("%q\ngot  %v\nwant %s", text, err, want)
 		}
 		if s != learn.Const(7) {
-			t.Errorf("%q is refused and still makes the schedule %+v", text, s)
+			t.Errorf("%q is rejected but changes the schedule to %+v", text, s)
 		}
 	}
 }
 
-func TestSchedulesHaveTheirValues(t *testing.T) {
+func TestScheduleValues(t *testing.T) {
 	w := &method.Work{}
 	for _, w.Round = range []int{0, 1, 2, 7, 30, 99, 1000} {
 		for _, w.Step = range []int{0, 1, 5, 40} {
@@ -82,7 +82,8 @@ func TestSchedulesHaveTheirValues(t *testing.T) {
 					step)},
 				{learn.Schedule{Kind: "decay", V: 2, A: 1, B: 1}, 2},
 			} {
-				// tanh is absolute to 2.4e-7, a power relative to a few roundings.
+				// The error of tanh is 2.4e-7 absolute; that of a power is a few relative
+				// rounding errors.
 				if got := float64(c.s.At(w)); math.Abs(got-c.want) > 2e-7+2e-5*math.Abs(c.want) {
 					t.Errorf("%+v in round %d, batch %d is %g, want %g", c.s, w.Round, w.Step, got, c.want)
 				}
@@ -114,8 +115,8 @@ func FuzzSchedule(f *testing.F) {
 	})
 }
 
-// The curricula of the FedRAP authors' code take effect from the second round on.
-func TestCurriculaAreThoseOfTheCode(t *testing.T) {
+// The schedules of the FedRAP authors' code take effect from the second round on.
+func TestSchedulesMatchFedRAPCode(t *testing.T) {
 	for text, want := range map[string]func(a float64) float64{
 		"sin:2,10": func(a float64) float64 { return (math.Sin(a/10) + 1) / 2 * 2 },
 		"frac:2":   func(a float64) float64 { return 2 / (a + 1) },

@@ -11,7 +11,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// deep is a method that is a Score and nothing else.
+// deep is a method that consists of a Score only.
 type deep struct {
 	learn.Score
 	visit func(m method.Learner) method.Visit
@@ -24,7 +24,7 @@ func (m *deep) Visit(int) method.Visit { return m.visit(m) }
 
 func rests(method.Learner) method.Visit { return method.Visit{Run: func(*method.Work) {}} }
 
-// network is the same in float64, written down as one would on paper.
+// network is the reference in float64.
 type network struct {
 	user    []float64
 	weights [][][]float64 // layer, output, input
@@ -70,7 +70,7 @@ func (n *network) score(item []float64) float64 {
 	return x[0]
 }
 
-// each calls f with every number of the network and its gradient in w.
+// each calls f for every number of the network and its gradient in w.
 func (n *network) each(w *method.Work, s learn.Score, f func(name string, x *float64, grad float32)) {
 	for k := range n.user {
 		f("user", &n.user[k], w.View[learn.UserSlot].Grad[k])
@@ -86,7 +86,7 @@ func (n *network) each(w *method.Work, s learn.Score, f func(name string, x *flo
 	}
 }
 
-func TestANetworkAndItsGradientAreThoseOnPaper(t *testing.T) {
+func TestNetworkAndGradientsMatchFormula(t *testing.T) {
 	for _, s := range []learn.Score{
 		{Dim: 32, Hidden: learn.Layers{32, 16, 8}},
 		{Dim: 5, Hidden: learn.Layers{7}},
@@ -106,7 +106,7 @@ func TestANetworkAndItsGradientAreThoseOnPaper(t *testing.T) {
 			dz[x] = float32(2*r.Float64() - 1)
 			rows[x] = widen(it.Row(all.Rd[learn.ItemSlot][x])[:s.Dim])
 			if want := n.score(rows[x]); math.Abs(float64(z[x])-want) > 1e-4*math.Max(1, math.Abs(want)) {
-				t.Fatalf("%v: logit %d is %g, on paper %g", s, x, z[x], want)
+				t.Fatalf("%v: logit %d is %g, the formula gives %g", s, x, z[x], want)
 			}
 		}
 		m.Back(w, all, dz)
@@ -118,7 +118,7 @@ func TestANetworkAndItsGradientAreThoseOnPaper(t *testing.T) {
 			return sum
 		}
 		check := func(name string, x *float64, grad float32) {
-			const h = 1e-6 // so small that a kink between is not to be expected
+			const h = 1e-6 // small enough to make a kink within the step unlikely
 			old := *x
 			*x = old + h
 			up := value()
@@ -130,12 +130,12 @@ func TestANetworkAndItsGradientAreThoseOnPaper(t *testing.T) {
 			}
 		}
 		n.each(w, s, check)
-		rowsOnPaper(t, s, it, all, rows, dz, n)
+		checkRows(t, s, it, all, rows, dz, n)
 	}
 }
 
-// rowsOnPaper checks the gradients of the rows; one that occurs twice gets the sum.
-func rowsOnPaper(t *testing.T, s learn.Score, it *method.View, all *method.Batch, rows [][]float64, dz []float32,
+// checkRows checks the gradients of the rows; a row that occurs twice gets the sum.
+func checkRows(t *testing.T, s learn.Score, it *method.View, all *method.Batch, rows [][]float64, dz []float32,
 	n *network,
 ) {
 	t.Helper()
@@ -160,8 +160,8 @@ func rowsOnPaper(t *testing.T, s learn.Score, it *method.View, all *method.Batch
 	}
 }
 
-// Gradients that nobody reads are left out; the others do not change.
-func TestGradientsThatNobodyReadsAreLeftOut(t *testing.T) {
+// Gradients that no rule reads are skipped; the others must not change.
+func TestUnreadGradientsAreSkipped(t *testing.T) {
 	s := learn.Score{Dim: 6, Hidden: learn.Layers{9, 4}}
 	m := &deep{s, rests}
 	b := open(t, m, true)
@@ -183,18 +183,18 @@ func TestGradientsThatNobodyReadsAreLeftOut(t *testing.T) {
 	onlyRows, none := grads(1 << learn.ItemSlot)
 	noRows, onlyPlain := grads(^uint64(1 << learn.ItemSlot))
 	if !slices.Equal(rows, onlyRows) || !zero(noRows) {
-		t.Error("the gradient of the rows is not left out, or not the same alone")
+		t.Error("the gradient of the rows is not skipped, or differs if computed alone")
 	}
 	for i := range plain {
 		if !slices.Equal(plain[i], onlyPlain[i]) || !zero(none[i]) {
-			t.Errorf("the gradient of slot %d is not left out, or not the same alone", learn.UserSlot+i)
+			t.Errorf("the gradient of slot %d is not skipped, or differs if computed alone", learn.UserSlot+i)
 		}
 	}
 }
 
 func zero(xs []float32) bool { return !slices.ContainsFunc(xs, func(x float32) bool { return x != 0 }) }
 
-func TestLayersReadAndWriteTheirText(t *testing.T) {
+func TestLayersRoundTripAsText(t *testing.T) {
 	for text, want := range map[string]string{
 		"none": "none", "": "none", "64,16": "64,16", " 8 , 4": "8,4",
 		"1024": "1024",
@@ -215,7 +215,7 @@ func TestLayersReadAndWriteTheirText(t *testing.T) {
 	}
 }
 
-func TestVisitsOfANetworkDoNotAllocate(t *testing.T) {
+func TestLocalTrainingOfNetworkDoesNotAllocate(t *testing.T) {
 	m := &deep{learn.Score{Dim: 8, Hidden: learn.Layers{16, 4}}, func(m method.Learner) method.Visit {
 		rate := learn.Const(0.1)
 		return learn.Epochs(2, 0, learn.Descend(learn.Mean("bpr", m), learn.SGD(learn.ItemSlot, rate, 0),
@@ -226,6 +226,6 @@ func TestVisitsOfANetworkDoNotAllocate(t *testing.T) {
 	visit := func() { b.Visit(&b.state, at, local.NotCounted, true) }
 	visit()
 	if n := testing.AllocsPerRun(20, visit); n != 0 {
-		t.Errorf("a visit allocates %g times", n)
+		t.Errorf("local training allocates %g times", n)
 	}
 }

@@ -43,7 +43,7 @@ const (
 
 // NewFeatureNet returns a network for the given features. start is the standard deviation of the
 // initial embeddings; activation is "relu" or "sigmoid". It returns an error if the data has no
-// item features or if there is no hidden layer.
+// item features or if hidden is empty.
 func NewFeatureNet(f *rows.Features, dim int, hidden Layers, activation string, start float64) (*FeatureNet, error) {
 	if len(f.Item) == 0 {
 		return nil,

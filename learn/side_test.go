@@ -11,7 +11,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// sideData has every kind of column on every side.
+// sideData returns features of every kind for users, items and interactions.
 func sideData() *rows.Features {
 	return &rows.Features{
 		User: []rows.Column{{Name: "job", Card: 3, Code: []uint32{2, 1}}, {Name: "age", Value: []float32{0.3, -0.7}}},
@@ -23,7 +23,7 @@ func sideData() *rows.Features {
 	}
 }
 
-// sideWork is a device with the network's slots and some samples.
+// sideWork returns a device with the network's slots and some samples.
 func sideWork(t *testing.T, activation string, seed uint64) (*FeatureNet, *method.Work) {
 	t.Helper()
 	s, err := NewFeatureNet(sideData(), 3, Layers{6, 5, 4}, activation, 0.8)
@@ -53,7 +53,7 @@ func sideWork(t *testing.T, activation string, seed uint64) (*FeatureNet, *metho
 	return s, w
 }
 
-// wide is the oracle: the same network in float64, written without the rest.
+// wide is the reference: the same network in float64.
 func wideLogit(s *FeatureNet, w *method.Work, theta [][]float64, x int) float64 {
 	f := w.Features
 	var in []float64
@@ -111,8 +111,8 @@ func wideLoss(s *FeatureNet, w *method.Work, theta [][]float64, lo, hi int) floa
 	return sum / float64(hi-lo)
 }
 
-// slope is the gradient of f by central differences, at every so many places and NaN
-// at the others.
+// slope returns the gradient of f by central differences at a sample of the elements, and NaN at
+// the others.
 func slope(theta [][]float64, every int, f func() float64) [][]float64 {
 	const h = 1e-5
 	out := make([][]float64, len(theta))
@@ -156,14 +156,14 @@ func compare(t *testing.T, what string, w *method.Work, got func(slot int) []flo
 	for i := range want {
 		for k, v := range want[i] {
 			if k%w.View[i].Stride < w.View[i].Slot.Dim && math.Abs(float64(got(i)[k])-v) > tol*most {
-				t.Errorf("%s, slot %s, place %d: %g, want %g", what, w.View[i].Slot.Name, k, got(i)[k], v)
+				t.Errorf("%s, slot %s, element %d: %g, want %g", what, w.View[i].Slot.Name, k, got(i)[k], v)
 				return
 			}
 		}
 	}
 }
 
-func TestANetworkOfFeaturesHasTheGradientOfTheFiniteDifference(t *testing.T) {
+func TestFeatureNetGradientsMatchFiniteDifferences(t *testing.T) {
 	for _, act := range []string{"relu", "sigmoid"} {
 		s, w := sideWork(t, act, 1)
 		theta := wideOf(w)
@@ -184,8 +184,8 @@ func TestANetworkOfFeaturesHasTheGradientOfTheFiniteDifference(t *testing.T) {
 	}
 }
 
-// To recommend, the part before the item is added up once: the scores are the same.
-func TestScoringFoldsWhatAllItemsShare(t *testing.T) {
+// At inference the part before the item is computed once; the scores must be the same.
+func TestFoldingSharedInputsKeepsScores(t *testing.T) {
 	s, w := sideWork(t, "relu", 2)
 	b := *w.Batch(0, 4)
 	b.Row = []uint32{3, 3, 3, 3}
@@ -200,8 +200,8 @@ func TestScoringFoldsWhatAllItemsShare(t *testing.T) {
 	}
 }
 
-// The whole objective, adaptation included, is differentiated numerically in float64.
-func TestTheMetaGradientIsThatOfTheWholeObjective(t *testing.T) {
+// The reference differentiates the whole objective, adaptation included, numerically in float64.
+func TestMetaGradientMatchesWholeObjective(t *testing.T) {
 	const inner = 0.7
 	for _, act := range []string{"relu", "sigmoid"} {
 		for steps := range 3 {
@@ -241,8 +241,8 @@ func TestTheMetaGradientIsThatOfTheWholeObjective(t *testing.T) {
 	}
 }
 
-// exact is the gradient by differences that are small beside those of slope's: the
-// mean of two step sizes cancels their error of second order.
+// exact returns the gradient by smaller differences than slope; combining two step sizes cancels
+// their second-order error.
 func exact(s *FeatureNet, w *method.Work, theta [][]float64, lo, hi int) [][]float64 {
 	const h = 1e-4
 	out := make([][]float64, len(theta))
@@ -265,7 +265,7 @@ func exact(s *FeatureNet, w *method.Work, theta [][]float64, lo, hi int) [][]flo
 	return out
 }
 
-func TestTheProximalTermPullsBack(t *testing.T) {
+func TestProximalTermPullsTowardsDownloadedModel(t *testing.T) {
 	for _, squared := range []bool{true, false} {
 		s, w := sideWork(t, "relu", 5)
 		theta := wideOf(w)
@@ -295,17 +295,17 @@ func TestTheProximalTermPullsBack(t *testing.T) {
 		Proximal(len(s.slots), Const(0.3), squared).Grad(w, b)
 		for i := range w.View {
 			if slices.ContainsFunc(w.View[i].Grad, func(g float32) bool { return g != 0 }) {
-				t.Fatalf("squared %v: where a device has not moved it is pulled", squared)
+				t.Fatalf("squared %v: the gradient is not 0 at the downloaded model", squared)
 			}
 		}
 	}
 }
 
-func TestANetworkOfFeaturesSaysWhatItLacks(t *testing.T) {
+func TestFeatureNetRejectsMissingFeaturesAndLayers(t *testing.T) {
 	if _, err := NewFeatureNet(&rows.Features{User: sideData().User}, 3, Layers{4}, "relu", 1); err == nil {
-		t.Error("data without features of items is taken")
+		t.Error("data without item features is accepted")
 	}
 	if _, err := NewFeatureNet(sideData(), 3, nil, "relu", 1); err == nil {
-		t.Error("a network without layers is taken")
+		t.Error("a network without hidden layers is accepted")
 	}
 }

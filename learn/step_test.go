@@ -8,7 +8,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// idle is a device of n samples in batches of two.
+// idle returns a device with n samples in batches of two.
 func idle(n int, reorders *int) *method.Work {
 	w := &method.Work{BatchSize: 2}
 	w.Samples.Item, w.Samples.Y = make([]uint32, n), make([]float32, n)
@@ -29,15 +29,15 @@ func TestEpochsPassesOverAllSamplesInBatches(t *testing.T) {
 		t.Errorf("batches start and last %v, want %v", got, want)
 	}
 	if want := []int{0, 1, 2, 3, 4, 5}; !slices.Equal(steps, want) {
-		t.Errorf("batches are counted %v, want %v: on through the visit", steps, want)
+		t.Errorf("batches are counted %v, want %v: over all passes", steps, want)
 	}
 	if reorders != 1 {
 		t.Errorf("the samples are reordered %d times, want once: before the second pass", reorders)
 	}
 }
 
-// The loss of each pass, the mean over all passes so far, and whether it ends.
-func TestEpochsStopsWhenTheRunningMeanOfTheLossSettles(t *testing.T) {
+// Each case lists the loss per pass and the expected number of passes.
+func TestEpochsStopsWhenMeanLossConverges(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		tol  float64
@@ -49,9 +49,9 @@ func TestEpochsStopsWhenTheRunningMeanOfTheLossSettles(t *testing.T) {
 		{"constant", 0.01, []float64{1, 1, 1, 1, 1}, 2},
 		// Running means 1, 1.5, 1.5: the loss itself is still falling by a quarter.
 		{"the mean and not the loss", 0.01, []float64{1, 2, 1.5, 9, 9}, 3},
-		// Losses 2, 1, 1, 1: means 2, 1.5, 1.333, 1.25, which moves by a sixteenth.
+		// Losses 2, 1, 1, 1: means 2, 1.5, 1.333, 1.25; the last change is a sixteenth.
 		{"a constant loss is not a constant mean", 0.07, []float64{2, 1, 1, 1, 1}, 4},
-		{"a change of exactly tol goes on", 0.25, []float64{1, 1.5, 9, 9, 9}, 5},
+		{"a change of exactly tol continues", 0.25, []float64{1, 1.5, 9, 9, 9}, 5},
 		{"a change below tol", 0.2500001, []float64{1, 1.5, 9, 9, 9}, 2},
 		{"a negative loss", 0.01, []float64{-1, -1, 5, 5, 5}, 2},
 	} {
@@ -61,8 +61,8 @@ func TestEpochsStopsWhenTheRunningMeanOfTheLossSettles(t *testing.T) {
 	}
 }
 
-// The loss of the fifth pass, after which nothing can stop, is left out unless it is
-// asked for.
+// epochsStops checks the number of passes. Epochs skips the loss of the fifth and last pass
+// unless the caller requests it.
 func epochsStops(t *testing.T, name string, asked bool, tol float64, loss []float64, want int) {
 	t.Helper()
 	reorders, batches := 0, 0
@@ -91,7 +91,7 @@ func epochsStops(t *testing.T, name string, asked bool, tol float64, loss []floa
 	}
 }
 
-func TestThenRunsVisitsInTurnOnNewOrders(t *testing.T) {
+func TestThenRunsInOrderWithNewSampleOrders(t *testing.T) {
 	reorders, order := 0, ""
 	w := idle(2, &reorders)
 	say := func(s string) method.Visit {
@@ -112,9 +112,9 @@ func TestAlternateReportsTheFirstLoss(t *testing.T) {
 	}
 }
 
-// A Direct step reads rows in place and writes them elsewhere, so nothing may read
-// them after: a step that moves rows must be the last, and there may be one pass only.
-func TestOnlyOnePassOfFusedStepsThatMoveRowsLastIsDirect(t *testing.T) {
+// An in-place step reads rows in place and writes them elsewhere, so nothing may read them
+// afterwards: a step that moves rows must be the last, and there may be only one pass.
+func TestOnlyOnePassOfFusedStepsThatMoveRowsLastIsInPlace(t *testing.T) {
 	m := headed{newTiny(method.Shared, nil)}
 	bce, c := learn.BCE(m), learn.Const(0.1)
 	rows := learn.Descend(bce, learn.SGD(tinyItem, c, 0))
@@ -160,7 +160,7 @@ func TestOnlyOnePassOfFusedStepsThatMoveRowsLastIsDirect(t *testing.T) {
 	}
 }
 
-func TestPartsAreHandedOn(t *testing.T) {
+func TestPartsArePropagated(t *testing.T) {
 	m := newTiny(method.Shared, nil)
 	step := learn.Descend(learn.BCE(m), learn.Adam(tinyItem, learn.Const(1), true), learn.SGD(tinyBias, learn.Const(1),
 		0))
@@ -171,7 +171,7 @@ func TestPartsAreHandedOn(t *testing.T) {
 		"Then":      learn.Then(learn.Epochs(1, 0, step), learn.Epochs(1, 0, other)).Parts,
 	} {
 		if len(parts) != 2 {
-			t.Errorf("%s hands on %d parts, want the two Adams", name, len(parts))
+			t.Errorf("%s propagates %d parts, want the two Adam rules", name, len(parts))
 		}
 	}
 }

@@ -18,7 +18,7 @@ const (
 	tinyOther
 )
 
-// tiny is a bilinear head with any visit.
+// tiny is a bilinear head with any local training.
 type tiny struct {
 	learn.Dot
 	slots []method.Slot
@@ -27,7 +27,7 @@ type tiny struct {
 
 const tinyDim = 5
 
-// newTiny makes a method whose table has the given scope.
+// newTiny returns a method whose table has the given scope.
 func newTiny(scope method.Scope, visit func(m method.Learner) method.Visit) *tiny {
 	normal := method.Init{Kind: method.Normal, A: 0.7}
 	return &tiny{
@@ -46,13 +46,13 @@ func (m *tiny) Slots(int) []method.Slot { return slices.Clone(m.slots) }
 
 func (m *tiny) Visit(int) method.Visit { return m.visit(m) }
 
-// headed is tiny with a Head that the runtime knows: its steps are fused.
+// headed is tiny with a Head, so that its steps are fused.
 type headed struct{ *tiny }
 
 func (m headed) Visit(int) method.Visit { return m.visit(m) }
 func (m headed) Head() *method.Head     { return (*method.Head)(&m.Dot) }
 
-// bench is one worker in a memory of its own.
+// bench is one worker with its own memory.
 type bench struct {
 	*local.Worker
 	plan  *local.Plan
@@ -78,20 +78,20 @@ func open(t *testing.T, m method.Method, plain bool) *bench {
 	return &bench{local.NewWorker(mem, 0), p, mem, mem.NewState(nil)}
 }
 
-// train has an item twice, so that rows repeat within a batch and between them.
+// train contains an item twice, so that rows repeat within and between batches.
 var train = []uint32{3, 17, 3, 8, 29, 0, 12}
 
 func task(round int) *local.Task {
 	return &local.Task{Device: 1, Round: round, Train: train, Hide: [2][]uint32{{5, 6}}}
 }
 
-// batch is what a step was given.
+// batch records the samples of one step.
 type batch struct {
 	item []uint32
 	y    []float32
 }
 
-// seen writes down the batches that a step is given.
+// seen records the batches of a step.
 func seen(to *[]batch, s method.Step) method.Step {
 	do := s.Do
 	s.Do = func(w *method.Work, b *method.Batch) float64 {
@@ -101,8 +101,8 @@ func seen(to *[]batch, s method.Step) method.Step {
 	return s
 }
 
-// dense is the oracle: whole tables of float64, and optimisers that go over every
-// row of them in every batch, as a newcomer would write them.
+// dense is the reference: whole tables of float64, with optimisers that update every row in
+// every batch.
 type dense struct {
 	item   [tinyItems][tinyDim]float64
 	vector [tinyDim]float64
@@ -133,7 +133,7 @@ func (d *dense) logit(item uint32) float64 {
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// grad is the gradient of the mean binary cross entropy of a batch.
+// grad returns the gradient of the mean binary cross entropy of a batch.
 func (d *dense) grad(b batch) *dense {
 	g := &dense{}
 	for x, i := range b.item {
@@ -147,10 +147,10 @@ func (d *dense) grad(b batch) *dense {
 	return g
 }
 
-// sgd is torch.optim.SGD: the gradient grows by decay times the value.
+// sgd is torch.optim.SGD: weight decay adds decay times the value to the gradient.
 func sgd(x *float64, g, lr, decay float64) { *x -= lr * (g + decay**x) }
 
-// table is the device's table: what it downloaded, with its update on top.
+// table returns the device's table: the downloaded one plus its delta.
 func (b *bench) table(t *testing.T) (out [tinyItems][tinyDim]float64) {
 	t.Helper()
 	if b.plan.Slots[tinyItem].Scope == method.Private {
@@ -181,7 +181,7 @@ func (b *bench) table(t *testing.T) (out [tinyItems][tinyDim]float64) {
 	return out
 }
 
-// agree compares everything a device holds after a visit with the oracle.
+// agree compares all values of a device after local training with the reference.
 func (b *bench) agree(t *testing.T, when string, d *dense, tol float64) {
 	t.Helper()
 	off := func(got, want float64) bool { return !(math.Abs(got-want) <= tol*math.Max(1, math.Abs(want))) }
@@ -189,14 +189,14 @@ func (b *bench) agree(t *testing.T, when string, d *dense, tol float64) {
 	for i := range got {
 		for k := range got[i] {
 			if off(got[i][k], d.item[i][k]) {
-				t.Fatalf("%s: item %d place %d is %.7g, the dense optimiser has %.7g", when, i, k, got[i][k],
+				t.Fatalf("%s: item %d element %d is %.7g, the dense optimiser has %.7g", when, i, k, got[i][k],
 					d.item[i][k])
 			}
 		}
 	}
 	for k := range d.vector {
 		if g := float64(b.state.Plain[k]); off(g, d.vector[k]) {
-			t.Fatalf("%s: place %d of the vector is %.7g, the dense optimiser has %.7g", when, k, g, d.vector[k])
+			t.Fatalf("%s: element %d of the vector is %.7g, the dense optimiser has %.7g", when, k, g, d.vector[k])
 		}
 	}
 	if g := float64(b.state.Plain[8]); off(g, d.bias) {

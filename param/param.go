@@ -137,7 +137,7 @@ func (e *Unknown) Error() string {
 }
 
 // Set parses value and assigns it to the parameter with the given key. It returns an *Unknown
-// error if there is no such key. Set checks choices; Check also checks limits.
+// error if the key does not exist. Set checks choices; Check also checks limits.
 func Set(v any, key, value string) error {
 	err := error(&Unknown{key, Nearest(key, Keys(v))})
 	each(v, func(sf reflect.StructField, fv reflect.Value) bool {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// span is a field with a text form of its own.
+// span is a field type with a text form.
 type span struct{ lo, hi int }
 
 func (s span) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d-%d", s.lo, s.hi), nil }
@@ -38,7 +38,7 @@ type sample struct {
 	Name    string  `doc:"anything, and nothing by default"`
 	Span    span    `default:"2-7" doc:"from and to"`
 	NoDoc   int     `default:"9"`
-	private int     `doc:"never seen"` //lint:ignore U1000 that it is not seen is what is tested
+	private int     `doc:"never seen"` //lint:ignore U1000 the test checks that it is ignored
 }
 
 func withDefaults() *sample {
@@ -73,7 +73,7 @@ func TestDefaultsComeFromTheTags(t *testing.T) {
 	}
 }
 
-func TestADefaultThatDoesNotParsePanics(t *testing.T) {
+func TestInvalidDefaultPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("a default of \"many\" for a whole number does not panic")
@@ -84,7 +84,7 @@ func TestADefaultThatDoesNotParsePanics(t *testing.T) {
 	}{})
 }
 
-func TestFieldsListWhatADocPageNeeds(t *testing.T) {
+func TestFieldsDescribeParameters(t *testing.T) {
 	got := Fields(&sample{})
 	want := []Field{
 		{"decay", "number", "0.1", "weight decay", nil, "", ""},
@@ -125,7 +125,7 @@ func TestSetSetsEveryKind(t *testing.T) {
 	}
 }
 
-func TestWrongValuesSayWhatIsWanted(t *testing.T) {
+func TestInvalidValuesAreRejectedWithRule(t *testing.T) {
 	for _, c := range []struct{ key, value, want string }{
 		{"rounds", "ten", `rounds = "ten": must be a whole number`},
 		{"rounds", "1.5", `rounds = "1.5": must be a whole number`},
@@ -135,7 +135,7 @@ func TestWrongValuesSayWhatIsWanted(t *testing.T) {
 		{"item-lr", "fast", `item-lr = "fast": must be a finite number`},
 		{"item-lr", "inf", `item-lr = "inf": must be a finite number`},
 		{"item-lr", "nan", `item-lr = "nan": must be a finite number`},
-		// finite as a float64, and the field is a float32
+		// finite as a float64 but not as a float32
 		{"item-lr", "1e39", `item-lr = "1e39": must be a finite number`},
 		{"tol", "1e309", `tol = "1e309": must be a finite number`},
 		{"loud", "maybe", `loud = "maybe": must be true or false`},
@@ -155,7 +155,7 @@ func TestWrongValuesSayWhatIsWanted(t *testing.T) {
 			t.Errorf("%s=%s\ngot  %v\nwant %s", c.key, c.value, err, c.want)
 		}
 		if *s != *withDefaults() && c.key != "span" {
-			t.Errorf("%s=%s is refused and still changes something: %+v", c.key, c.value, *s)
+			t.Errorf("%s=%s is rejected but changes the struct: %+v", c.key, c.value, *s)
 		}
 	}
 	var unknown *Unknown
@@ -164,7 +164,7 @@ func TestWrongValuesSayWhatIsWanted(t *testing.T) {
 	}
 }
 
-func TestAKindThatCannotBeSetPanics(t *testing.T) {
+func TestSetPanicsOnUnsupportedType(t *testing.T) {
 	defer func() {
 		if got := fmt.Sprint(recover()); !strings.Contains(got, "field N has an unsupported type") {
 			t.Errorf("panics with %q", got)
@@ -184,7 +184,7 @@ func TestValuesArePlainJSON(t *testing.T) {
 	}
 }
 
-// What Values says, Set takes back: a resolved configuration can be run again.
+// Set must accept the output of Values, so that a resolved configuration can be run again.
 func TestValuesCanBeSetAgain(t *testing.T) {
 	s := withDefaults()
 	for _, x := range []float32{0.1, 1.0 / 3, 1e-7, 3e38, 16777217, 1e-45} {
@@ -214,8 +214,8 @@ func TestNearestIsTheSmallestEditDistance(t *testing.T) {
 	}
 }
 
-// The recursive definition is the oracle.
-func TestDistanceIsLevenshteins(t *testing.T) {
+// The reference is the recursive definition.
+func TestDistanceIsLevenshteinDistance(t *testing.T) {
 	var slow func(a, b string) int
 	slow = func(a, b string) int {
 		if a == "" || b == "" {

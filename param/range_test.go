@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestRangesAreReadAndWritten(t *testing.T) {
+func TestRangesRoundTripAsText(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		whole bool
@@ -29,7 +29,7 @@ func TestRangesAreReadAndWritten(t *testing.T) {
 	}
 }
 
-func TestBadRangesSayWhatIsWrong(t *testing.T) {
+func TestInvalidRangesAreRejectedWithReason(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		whole bool
@@ -56,8 +56,8 @@ func TestBadRangesSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The quantiles of a log-uniform draw are known: this is exact, not a sample.
-func TestALogarithmicRangeIsEvenInTheLogarithm(t *testing.T) {
+// The quantiles of a log-uniform distribution are known, so the comparison is exact.
+func TestLogRangeIsUniformInTheLogarithm(t *testing.T) {
 	r := Range{Lo: 1e-4, Hi: 1, Log: true}
 	for u, want := range map[float64]string{0: "0.0001", 0.25: "0.001", 0.5: "0.01", 0.75: "0.1", 0.125: "0.000316"} {
 		if got := r.At(u); got != want {
@@ -82,7 +82,7 @@ func TestWholeNumbersOfARangeAreEquallyLikely(t *testing.T) {
 	}
 }
 
-func TestANarrowRangeKeepsItsDigits(t *testing.T) {
+func TestNarrowRangeKeepsDigits(t *testing.T) {
 	r := Range{Lo: 100.001, Hi: 100.002}
 	if got := r.At(0.5); got != "100.0015" {
 		t.Errorf("the middle is %s, want 100.0015", got)
@@ -109,14 +109,14 @@ func FuzzRange(f *testing.F) {
 		v := r.At(u)
 		at, ok := r.Where(v)
 		if !ok || !(at >= 0 && at <= 1) {
-			t.Fatalf("%q at %g is %s, which lies at %g of it (%v)", text, u, v, at, ok)
+			t.Fatalf("%q at %g is %s, whose position is %g (%v)", text, u, v, at, ok)
 		}
 		if r.List != nil {
 			return
 		}
 		x, err := strconv.ParseFloat(v, 64)
 		if err != nil || x < r.Lo || x > r.Hi || whole && x != math.Trunc(x) {
-			t.Fatalf("%q at %g is %s, which is not in it", text, u, v)
+			t.Fatalf("%q at %g is %s, which is outside the range", text, u, v)
 		}
 	})
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-func TestReluCutsAtZeroAndKeepsWhatIsNotANumber(t *testing.T) {
+func TestReluClampsAtZeroAndKeepsNaN(t *testing.T) {
 	nan := float32(math.NaN())
-	for n := range 20 { // the tail goes through the twin
+	for n := range 20 { // the twin processes the tail
 		x := make([]float32, n+3)
 		want := make([]float32, n+3)
 		for i := range x {
@@ -19,7 +19,7 @@ func TestReluCutsAtZeroAndKeepsWhatIsNotANumber(t *testing.T) {
 		Relu(x)
 		for i := range x {
 			if x[i] != want[i] && !(x[i] != x[i] && want[i] != want[i]) {
-				t.Fatalf("%d numbers: place %d is %g, want %g", n+3, i, x[i], want[i])
+				t.Fatalf("%d numbers: element %d is %g, want %g", n+3, i, x[i], want[i])
 			}
 		}
 		d := make([]float32, len(x))
@@ -29,7 +29,7 @@ func TestReluCutsAtZeroAndKeepsWhatIsNotANumber(t *testing.T) {
 		ReluBack(x, d)
 		for i := range d {
 			if pass := x[i] > 0; pass != (d[i] == 7) || !pass && d[i] != 0 {
-				t.Fatalf("%d numbers: place %d came out as %g, its gradient is %g", n+3, i, x[i], d[i])
+				t.Fatalf("%d numbers: element %d came out as %g, its gradient is %g", n+3, i, x[i], d[i])
 			}
 		}
 	}
@@ -58,6 +58,6 @@ func TestSoftMovesTowardsZero(t *testing.T) {
 		}
 	}
 	if x[7] == x[7] {
-		t.Errorf("what was not a number is %g", x[7])
+		t.Errorf("NaN became %g", x[7])
 	}
 }

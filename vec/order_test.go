@@ -9,8 +9,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// The functions below are the package comment word by word, without regard to
-// speed. They are what a SIMD form must give to the bit.
+// The functions below implement the package comment literally, without regard to speed. SIMD
+// code must return the same bits.
 
 func dotInWords(a, b []float32) float32 {
 	var acc [4][8]float32
@@ -52,14 +52,14 @@ func scatInWords(arena []float32, stride int, wr []uint32, g, v []float32) {
 	}
 }
 
-// wild makes sums whose result depends on their order: magnitudes from 1e-20 to 1e20.
+// wild returns numbers whose sum depends on the order: magnitudes from 1e-20 to 1e20.
 func wild(r *rng.Rand, xs []float32) {
 	for i := range xs {
 		xs[i] *= float32(math.Pow(10, 40*r.Float64()-20))
 	}
 }
 
-func TestDotHasTheOrderOfThePackageComment(t *testing.T) {
+func TestDotSumsInDocumentedOrder(t *testing.T) {
 	r := rng.New(rng.Test, 10)
 	for n := range 200 {
 		for k := range 10 {
@@ -92,7 +92,7 @@ func TestDot32IsDotAnyToTheBit(t *testing.T) {
 	}
 }
 
-// A row of 20 floats in a stride of 24 scores as the 20 floats alone.
+// A row of 20 floats with a stride of 24 must score like the 20 floats alone.
 func TestPaddingDoesNotChangeADot(t *testing.T) {
 	r := rng.New(rng.Test, 12)
 	for n := range 130 {
@@ -173,7 +173,7 @@ func TestWrongLengthsPanic(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%s with slices that do not fit does not panic", what)
+					t.Errorf("%s does not panic if the slice lengths differ", what)
 				}
 			}()
 			call()

@@ -32,12 +32,12 @@ func TestAPackedRowIsWithinHalfAUnit(t *testing.T) {
 		again := make([]uint32, len(packed))
 		Pack(bits, back, again)
 		if !slices.Equal(again, packed) {
-			t.Fatalf("%d bits: a row that was packed packs to other numbers", bits)
+			t.Fatalf("%d bits: packing an unpacked row gives other numbers", bits)
 		}
 	}
 }
 
-func TestOddRowsPackToWhatTheyAre(t *testing.T) {
+func TestPackHandlesSpecialRows(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {
 		name string
@@ -75,7 +75,7 @@ func TestPackingHasTheBitsOfItsTwin(t *testing.T) {
 			m[3*n] = Pack(bits, m[:n], packed)
 			Unpack(bits, m[3*n], packed, m[n:2*n])
 			for i, w := range packed {
-				m[2*n+i] = math.Float32frombits(w&0x7fffff | 0x3f800000) // every bit, and no NaN
+				m[2*n+i] = math.Float32frombits(w&0x7fffff | 0x3f800000) // every mantissa bit, but no NaN
 				m[2*n+i] += float32(w >> 23)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// pulled makes two tables of 12 rows, a list of rows and what Pull needs of them.
+// pulled returns two tables of 12 rows, a list of rows and the other arguments of Pull.
 func pulled(seed uint64, stride int) (c, d []float32, pos []uint32, s, n, u []float32) {
 	r := rng.New(rng.Test, seed)
 	norm := func(k int) []float32 {
@@ -19,7 +19,7 @@ func pulled(seed uint64, stride int) (c, d []float32, pos []uint32, s, n, u []fl
 	}
 	c, d, u = norm(12*stride), norm(12*stride), norm(stride)
 	for i := 0; i < len(c); i += 7 {
-		c[i] = 0 // the sign of nothing is nothing
+		c[i] = 0 // the sign of 0 is 0
 	}
 	for _, p := range []uint32{11, 0, 3, 4, 9} {
 		pos = append(pos, p)
@@ -32,7 +32,7 @@ func TestPullHasTheBitsOfItsTwin(t *testing.T) {
 	for i, stride := range []int{8, 16, 32, 40, 64, 8, 32, 40} {
 		k := &PullRates{0.98, 0.3, 0.97, 0.2, 0.013, 0.02, 0.005}
 		if i >= 5 {
-			k.L2 = 0 // has a kernel of its own
+			k.L2 = 0 // uses a separate kernel
 		}
 		c, d, pos, s, n, u := pulled(uint64(stride), stride)
 		mem := append(append([]float32(nil), c...), d...)
@@ -44,9 +44,9 @@ func TestPullHasTheBitsOfItsTwin(t *testing.T) {
 	}
 }
 
-// The loss on paper: sum over rows of s*(c+d).u - n*a/2*|d-c|^2 + n*l1*|c| + n*l2/2*|c|^2,
-// with the difference's term in both tables; its derivative moves the rows.
-func TestPullIsAStepOnPaper(t *testing.T) {
+// The loss is the sum over rows of s*(c+d).u - n*a/2*|d-c|^2 + n*l1*|c| + n*l2/2*|c|^2, with the
+// separation term in both tables; the rows move along its derivative.
+func TestPullMatchesFormula(t *testing.T) {
 	const stride = 8
 	k := &PullRates{0.9, 0.3, 0.8, 0.2, 0.05, 0.04, 0.01}
 	c, d, pos, s, n, u := pulled(1, stride)
@@ -75,14 +75,14 @@ func TestPullIsAStepOnPaper(t *testing.T) {
 			power += many * co * co
 		}
 		if math.Abs(float64(c[i])-wantC) > 1e-5 || math.Abs(float64(d[i])-wantD) > 1e-5 {
-			t.Fatalf("place %d is %g and %g, on paper %g and %g", i, c[i], d[i], wantC, wantD)
+			t.Fatalf("element %d is %g and %g, the formula gives %g and %g", i, c[i], d[i], wantC, wantD)
 		}
 	}
 	gotSquare, gotSize := float64(Sum(sums[:Lanes])), float64(Sum(sums[Lanes:2*Lanes]))
 	gotPower := float64(Sum(sums[2*Lanes:]))
 	if math.Abs(gotSquare-square) > 1e-4*square || math.Abs(gotSize-size) > 1e-4*size ||
 		math.Abs(gotPower-power) > 1e-4*power {
-		t.Errorf("the sums are %g and %g, on paper %g and %g", gotSquare, gotSize, square, size)
+		t.Errorf("the sums are %g and %g, the formula gives %g and %g", gotSquare, gotSize, square, size)
 	}
 }
 

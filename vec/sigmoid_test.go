@@ -9,7 +9,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-const sigmoidBound = 1.2e-7 // as Sigmoid's comment says
+const sigmoidBound = 1.2e-7 // as documented
 
 func TestSigmoidIsWithinItsBound(t *testing.T) {
 	worst, at := 0.0, float32(0)
@@ -60,7 +60,7 @@ func TestSigmoidIsOneHalfAtZeroAndSaturates(t *testing.T) {
 		}
 	}
 	if got := Sigmoid(-inf); got > 1e-30 {
-		t.Errorf("Sigmoid(-Inf) is %v, want 0 or next to it", got)
+		t.Errorf("Sigmoid(-Inf) is %v, want 0 or almost 0", got)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestSigmoidsAndBCEGradAreSigmoid(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for n := range 60 {
 		if n >= 40 {
-			n += 500 // more than one piece
+			n += 500 // more than one block
 		}
 		z := append(random(&r, n), nan, inf, -inf, 0, 200, -200)
 		Scale(20, z[:n])
@@ -96,7 +96,7 @@ func TestTopKIsAStableSort(t *testing.T) {
 	for k := range 2000 {
 		score := make([]float32, r.Uint32n(40))
 		for i := range score {
-			score[i] = float32(r.Uint32n(1 + uint32(k%12))) // ties, and for k%12 = 0 nothing else
+			score[i] = float32(r.Uint32n(1 + uint32(k%12))) // ties; for k%12 = 0 all scores are equal
 			if r.Uint32n(5) == 0 {
 				score[i] = special[r.Uint32n(uint32(len(special)))]
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// both runs f with the SIMD kernels and without them, on copies of the same
-// memory, and compares every bit of it.
+// both runs f with and without the SIMD kernels on copies of the same memory, and compares every
+// bit.
 func both(t *testing.T, what string, mem []float32, f func(mem []float32)) {
 	t.Helper()
 	if !simd {
@@ -23,12 +23,12 @@ func both(t *testing.T, what string, mem []float32, f func(mem []float32)) {
 	for i := range fast {
 		a, b := math.Float32bits(fast[i]), math.Float32bits(slow[i])
 		if a != b && !(fast[i] != fast[i] && slow[i] != slow[i]) {
-			t.Fatalf("%s: place %d is %x (%g) with SIMD, %x (%g) without", what, i, a, fast[i], b, slow[i])
+			t.Fatalf("%s: element %d is %x (%g) with SIMD, %x (%g) without", what, i, a, fast[i], b, slow[i])
 		}
 	}
 }
 
-// strange32 are numbers that break careless kernels.
+// strange32 lists numbers that break careless kernels.
 var strange32 = []float32{
 	0, float32(math.Copysign(0, -1)), 1e-45, -1e-45, 1e-39, math.MaxFloat32, -math.MaxFloat32,
 	float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 88, -88, 1, -1, 1e30,
@@ -47,7 +47,7 @@ func TestSIMDGivesTheBitsOfItsTwin(t *testing.T) {
 	r := rng.New(rng.Test, 77)
 	for trial := range 400 {
 		stride := []int{8, 16, 24, 32, 32, 32, 40, 64, 64, 128}[r.Uint32n(10)]
-		n, off := int(r.Uint32n(40)), int(r.Uint32n(4)) // off makes slices unaligned
+		n, off := int(r.Uint32n(40)), int(r.Uint32n(4)) // off makes the slices unaligned
 		const count = 23
 		mem := make([]float32, off+count*stride+2*stride+3*64)
 		fillRows(&r, mem, trial%3 == 0)
@@ -169,7 +169,7 @@ func TestDrawAndResolveHaveTheBitsOfTheirTwins(t *testing.T) {
 		Draw(&b, items, taken, n, y)
 		simd = true
 		if a != b {
-			t.Fatal("the streams stand at different places")
+			t.Fatal("the states of the streams differ")
 		}
 		for i := range n {
 			if x[i] != y[i] || x[i] >= items || taken[x[i]>>6]>>(x[i]&63)&1 == 1 {
@@ -242,7 +242,7 @@ func TestGemmIsTheProductAndHasTheBitsOfItsTwin(t *testing.T) {
 			}
 			both(t, "Gemm", start, func(c []float32) { Gemm(m, n, k, ma, mb, room, Rows(c, n)) })
 			if trial%4 == 0 {
-				continue // strange numbers have no product to compare with
+				continue // the reference product is meaningless for special numbers
 			}
 			c := append([]float32(nil), start...)
 			Gemm(m, n, k, ma, mb, room, Rows(c, n))
@@ -262,7 +262,7 @@ func TestGemmIsTheProductAndHasTheBitsOfItsTwin(t *testing.T) {
 	}
 }
 
-func TestSpreadAddsRankOneAndLeavesItsFactorsAlone(t *testing.T) {
+func TestSpreadAddsOuterProductAndKeepsFactors(t *testing.T) {
 	r := rng.New(rng.Test, 80)
 	for _, stride := range []int{8, 32, 40} {
 		a, v, g := make([]float32, 9*stride), make([]float32, stride), make([]float32, 13)
@@ -283,7 +283,7 @@ func TestSpreadAddsRankOneAndLeavesItsFactorsAlone(t *testing.T) {
 		Spread(a, stride, wr, g, v)
 		for i := range a {
 			if math.Abs(float64(a[i])-want[i]) > 1e-5 {
-				t.Fatalf("stride %d: place %d is %g, want %g", stride, i, a[i], want[i])
+				t.Fatalf("stride %d: element %d is %g, want %g", stride, i, a[i], want[i])
 			}
 		}
 		if !slices.Equal(g, was) {
@@ -305,7 +305,7 @@ func TestScaleRowsHasTheBitsOfItsTwin(t *testing.T) {
 			for x := range n {
 				for i, v := range mem[from[x]*uint32(stride):][:stride] {
 					if g := got[int(to[x])*stride+i]; g != -1.3*v && v == v {
-						t.Fatalf("place %d of row %d is %g, want -1.3 times %g", i, to[x], g, v)
+						t.Fatalf("element %d of row %d is %g, want -1.3 times %g", i, to[x], g, v)
 					}
 				}
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// strides are the widths of rows that the kernels are tried on: below, at and
-// above the one that has a form of its own, and with every remainder mod four blocks.
+// strides lists the row widths under test: below, at and above the width with a specialised
+// kernel, and with every remainder mod four blocks.
 var strides = []int{8, 16, 24, 32, 40, 64, 128}
 
 func random(r *rng.Rand, n int) []float32 {
@@ -21,7 +21,7 @@ func random(r *rng.Rand, n int) []float32 {
 	return xs
 }
 
-// picks draws n rows below m, some of them often.
+// picks draws n rows below m, with repetitions.
 func picks(r *rng.Rand, n, m int) []uint32 {
 	xs := make([]uint32, n)
 	for i := range xs {
@@ -33,8 +33,8 @@ func picks(r *rng.Rand, n, m int) []uint32 {
 	return xs
 }
 
-// near reports whether got is want up to the rounding of sums of terms whose
-// magnitudes add up to size.
+// near reports whether got equals want up to the rounding of sums whose terms have magnitudes
+// that add up to size.
 func near(got float32, want, size float64) bool {
 	return math.Abs(float64(got)-want) <= 4e-7*size+1e-30
 }
@@ -46,7 +46,7 @@ func sameBits(t *testing.T, what string, got, want []float32) {
 	}
 	for i := range got {
 		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-			t.Fatalf("%s: place %d is %x, want %x", what, i, got[i], want[i])
+			t.Fatalf("%s: element %d is %x, want %x", what, i, got[i], want[i])
 		}
 	}
 }
@@ -61,8 +61,8 @@ type kernelCase struct {
 	g, v   []float32
 }
 
-// eachCase calls f with random shapes: every stride, empty batches, odd ones,
-// batches with rows named again and again.
+// eachCase calls f with random shapes: every stride, empty and odd batches, and batches with
+// repeated rows.
 func eachCase(f func(c *kernelCase)) {
 	r := rng.New(rng.Test)
 	for _, stride := range strides {
@@ -126,13 +126,13 @@ func TestWSumAddsTheWeightedRows(t *testing.T) {
 				size += math.Abs(c.at(x, l) * float64(c.g[x]))
 			}
 			if !near(dst[l], want, size) {
-				t.Fatalf("%s: place %d is %g, want %g", c.name, l, dst[l], want)
+				t.Fatalf("%s: element %d is %g, want %g", c.name, l, dst[l], want)
 			}
 		}
 	})
 }
 
-func TestScatMovesEveryNamedRow(t *testing.T) {
+func TestScatUpdatesEveryListedRow(t *testing.T) {
 	eachCase(func(c *kernelCase) {
 		want, size := make([]float64, len(c.arena)), make([]float64, len(c.arena))
 		for i, a := range c.arena {
@@ -147,7 +147,7 @@ func TestScatMovesEveryNamedRow(t *testing.T) {
 		Scat(c.arena, c.stride, c.rd, c.g, c.v)
 		for i, got := range c.arena {
 			if !near(got, want[i], size[i]) {
-				t.Fatalf("%s: row %d place %d is %g, want %g", c.name, i/c.stride, i%c.stride, got, want[i])
+				t.Fatalf("%s: row %d element %d is %g, want %g", c.name, i/c.stride, i%c.stride, got, want[i])
 			}
 		}
 	})
@@ -164,12 +164,12 @@ func TestGatherCopiesRows(t *testing.T) {
 	})
 }
 
-func TestFoldAddsWhatRowsHaveMoved(t *testing.T) {
+func TestFoldAddsRowDifferences(t *testing.T) {
 	r := rng.New(rng.Test, 2)
 	for _, stride := range strides {
 		const items = 9
 		item := []uint32{7, 0, 3}
-		arena := random(&r, (2*items+len(item))*stride) // values, sums, the device's rows
+		arena := random(&r, (2*items+len(item))*stride) // values, sums and the device's rows
 		for _, s := range []float32{1, 0.5, -2} {
 			want := make([]float64, len(arena))
 			for i, a := range arena {
@@ -184,7 +184,7 @@ func TestFoldAddsWhatRowsHaveMoved(t *testing.T) {
 			Fold(arena, stride, item, s, 2*items, items)
 			for i, got := range arena {
 				if !near(got, want[i], 10) {
-					t.Fatalf("stride %d, shrunk by %g: row %d place %d is %g, want %g", stride, s, i/stride, i%stride,
+					t.Fatalf("stride %d, shrunk by %g: row %d element %d is %g, want %g", stride, s, i/stride, i%stride,
 						got, want[i])
 				}
 			}
@@ -197,7 +197,7 @@ func TestMergeAddsTheShardsAndClearsThem(t *testing.T) {
 	const step, shards, lo, n = 40, 5, 7, 20
 	acc, dst := random(&r, step*shards), random(&r, n)
 	old, want := slices.Clone(acc), slices.Clone(dst)
-	for s := range shards { // in the order of the shards: the bits depend on it
+	for s := range shards { // in shard order, because the bits depend on it
 		for i := range want {
 			want[i] += acc[lo+s*step+i]
 		}
@@ -206,7 +206,7 @@ func TestMergeAddsTheShardsAndClearsThem(t *testing.T) {
 	sameBits(t, "sum", dst, want)
 	for i, a := range acc {
 		if in := i >= lo && (i-lo)%step < n; in && a != 0 || !in && a != old[i] {
-			t.Fatalf("place %d of the shards is %g after the merge, and was %g", i, a, old[i])
+			t.Fatalf("element %d of the shards is %g after the merge, and was %g", i, a, old[i])
 		}
 	}
 	Merge(acc[lo:], step, shards, dst)
@@ -234,7 +234,7 @@ func TestElementwiseKernelsAreTheirFormulas(t *testing.T) {
 				"AddDiff": {float64(diff[i]), z + x - y}, "Scale": {float64(scaled[i]), -3 * z},
 			} {
 				if math.Abs(c[0]-c[1]) > 1e-5 {
-					t.Fatalf("%s of %d: place %d is %g, want %g", what, n, i, c[0], c[1])
+					t.Fatalf("%s of %d: element %d is %g, want %g", what, n, i, c[0], c[1])
 				}
 			}
 		}
@@ -247,7 +247,7 @@ func TestElementwiseKernelsAreTheirFormulas(t *testing.T) {
 	}
 }
 
-// Many steps, so that the moments matter.
+// The test takes many steps, so that the moments matter.
 func TestAdamFollowsItsFormula(t *testing.T) {
 	const n, b1, b2, lr, eps = 13, 0.9, 0.999, 0.05, 1e-8
 	r := rng.New(rng.Test, 5)
@@ -265,12 +265,12 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 			dm[i], dv[i] = b1*dm[i]+(1-b1)*gi, b2*dv[i]+(1-b2)*gi*gi
 			dx[i] -= lr * (dm[i] / c1) / (math.Sqrt(dv[i]/c2) + eps)
 			if math.Abs(float64(x[i])-dx[i]) > 1e-4 {
-				t.Fatalf("step %d: place %d is %g, want %g", step, i, x[i], dx[i])
+				t.Fatalf("step %d: element %d is %g, want %g", step, i, x[i], dx[i])
 			}
 		}
 	}
 	g0, x0 := make([]float32, 1), []float32{2}
 	if Adam(g0, 1, b1, b2, 1e-8, make([]float32, 1), make([]float32, 1), x0); x0[0] != 2 {
-		t.Errorf("a zero gradient moves 2 to %g, want it left alone", x0[0])
+		t.Errorf("a zero gradient changes 2 to %g", x0[0])
 	}
 }

@@ -183,7 +183,7 @@ func sum() {
 }
 
 // above returns the first i, a multiple of eight below n, such that one of x[i:i+8] is greater
-// than least, or n if there is no such i.
+// than least, or n if none is.
 func above() {
 	text("aboveAsm", "func(x *float32, n int, least float32) int")
 	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())

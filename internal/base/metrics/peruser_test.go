@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// The mean over each user's numbers is the metric: a test over users is a test of
-// what is reported.
-func TestTheMeanOverUsersIsTheMetric(t *testing.T) {
+// The mean over users must equal the reported metric, so that a test over users tests what is
+// reported.
+func TestMeanOverUsersEqualsMetric(t *testing.T) {
 	places := []Rank{{0, 0}, {3, 2}, {NotRanked, 0}, {9, 0}, {10, 0}, {8, 4}}
 	for _, start := range [][]int{nil, {0, 2, 2, 3, 6}} {
 		for _, ties := range []Ties{Against, Expected} {
 			e, m := PerUserOf(places, start, ties), OfGroups(places, start, ties)
 			if len(e.Users) != m.Users || len(e.HR) != m.Users || len(e.NDCG) != m.Users || !slices.IsSorted(e.Users) {
-				t.Fatalf("%d users are told (%v), %d were measured", len(e.Users), e.Users, m.Users)
+				t.Fatalf("%d users are listed (%v), %d were evaluated", len(e.Users), e.Users, m.Users)
 			}
 			for name, c := range map[string]struct {
 				each []float32

@@ -9,8 +9,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// rankings lists every rank, from 1, that the held-out item may get when the list
-// is sorted by score, with equal scores in any order.
+// rankings returns every rank, from 1, that the held-out item may get if the list is sorted by
+// score and ties are in any order.
 func rankings(score float32, others []float32) (ranks []int) {
 	type entry struct {
 		score float32
@@ -20,10 +20,10 @@ func rankings(score float32, others []float32) (ranks []int) {
 	for _, o := range others {
 		all = append(all, entry{o, false})
 	}
-	for before := 0; ; before++ { // how many of its equals stand before it
+	for before := 0; ; before++ { // number of tied items before it
 		sorted := slices.Clone(all)
 		slices.SortStableFunc(sorted, func(a, b entry) int { return cmp.Compare(b.score, a.score) })
-		at := slices.IndexFunc(sorted, func(e entry) bool { return e.held }) // it is first of its equals
+		at := slices.IndexFunc(sorted, func(e entry) bool { return e.held }) // first of the tied items
 		if at+before >= len(sorted) || sorted[at+before].score != score {
 			return ranks
 		}
@@ -49,7 +49,7 @@ func brute(ranks []int, k int, ties Ties) (hit, gain, reciprocal float64) {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
 
-func TestMetricsAreThoseOfTheSortedList(t *testing.T) {
+func TestMetricsMatchSortedList(t *testing.T) {
 	r := rng.New(rng.Test)
 	for _, ties := range []Ties{Against, Expected} {
 		var places []Rank
@@ -79,11 +79,11 @@ func TestMetricsAreThoseOfTheSortedList(t *testing.T) {
 					t.Fatalf("%g among %v, ties %d: reciprocal rank %g, want %g", score, others, ties, got, rec)
 				}
 			}
-			places = append(places, Rank{Above: NotRanked}) // counts nowhere
+			places = append(places, Rank{Above: NotRanked}) // not evaluated, must not count
 		}
 		got := Of(places, ties)
 		if got.Users != 300 {
-			t.Errorf("%d users are counted, want 300: absent ones are not", got.Users)
+			t.Errorf("%d users are counted, want 300: unranked users must not count", got.Users)
 		}
 		for i, k := range KS {
 			if !near(got.HR[i], want.HR[i]) || !near(got.NDCG[i], want.NDCG[i]) {
@@ -117,8 +117,8 @@ func TestRanksByHand(t *testing.T) {
 	}
 }
 
-// A model that has diverged must not win by having no numbers.
-func TestNaNEarnsNothing(t *testing.T) {
+// A diverged model must not win because its scores are NaN.
+func TestNaNScoresZero(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for name, p := range map[string]Rank{
 		"a NaN among numbers":   RankOf(nan, make([]float32, 99)),
@@ -128,20 +128,20 @@ func TestNaNEarnsNothing(t *testing.T) {
 		"an Inf among its like": RankOf(inf, slices.Repeat([]float32{inf}, 99)),
 	} {
 		if m := Of([]Rank{p}, Against); m.HR[3] != 0 || m.NDCG[3] != 0 || m.MRR > 0.0101 {
-			t.Errorf("%s: HR@50 %g, NDCG@50 %g, MRR %g, want nothing", name, m.HR[3], m.NDCG[3], m.MRR)
+			t.Errorf("%s: HR@50 %g, NDCG@50 %g, MRR %g, want 0", name, m.HR[3], m.NDCG[3], m.MRR)
 		}
 	}
 }
 
-func TestNobodyEvaluatedIsZeroAndNotNaN(t *testing.T) {
+func TestMetricsWithoutUsersAreZero(t *testing.T) {
 	for _, places := range [][]Rank{nil, {{Above: NotRanked}, {Above: NotRanked}}} {
 		if got := Of(places, Expected); got != (Metrics{}) {
-			t.Errorf("the metrics of nobody are %+v, want zeros", got)
+			t.Errorf("the metrics of no users are %+v, want zeros", got)
 		}
 	}
 }
 
-func TestCoverageIsTheShareOfItemsInSomeList(t *testing.T) {
+func TestCoverageIsFractionOfListedItems(t *testing.T) {
 	for _, c := range []struct {
 		lists []uint32
 		items int
@@ -160,7 +160,7 @@ func TestCoverageIsTheShareOfItemsInSomeList(t *testing.T) {
 	}
 }
 
-func TestMetricsHaveTheNamesOfTheContract(t *testing.T) {
+func TestMetricNames(t *testing.T) {
 	m := Of([]Rank{{3, 0}, {12, 1}}, Against)
 	got := m.ByName()
 	for name, want := range map[string]float64{
@@ -168,7 +168,7 @@ func TestMetricsHaveTheNamesOfTheContract(t *testing.T) {
 		"ndcg@10": math.Ln2 / math.Log(5) / 2, "ndcg@5": math.Ln2 / math.Log(5) / 2,
 	} {
 		if g, ok := got[name]; !ok || !near(g, want) {
-			t.Errorf("%s is %g (there: %v), want %g", name, g, ok, want)
+			t.Errorf("%s is %g (present: %v), want %g", name, g, ok, want)
 		}
 	}
 	if len(got) != 2+3*len(KS) {

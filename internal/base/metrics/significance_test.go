@@ -7,7 +7,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// bruteForce tries all signs of the ranks of |d|.
+// bruteForce enumerates all signs of the ranks of |d|.
 func bruteForce(d []float64) float64 {
 	n := len(d)
 	rank := func(i int) float64 {
@@ -61,12 +61,12 @@ func TestWilcoxonIsExactForFewDifferences(t *testing.T) {
 	}
 }
 
-func TestTheNormalApproximationIsNearTheExactValue(t *testing.T) {
+func TestNormalApproximationIsNearExactValue(t *testing.T) {
 	r := rng.New(rng.Test, 2)
 	for range 20 {
 		const n = 40
 		d, plus := make([]float64, n), 0
-		for i := range d { // the sizes are the ranks
+		for i := range d { // the magnitudes are the ranks
 			d[i] = float64(i + 1)
 			if r.Uint32n(10) < 4 {
 				d[i] = -d[i]
@@ -80,10 +80,10 @@ func TestTheNormalApproximationIsNearTheExactValue(t *testing.T) {
 	}
 }
 
-// Without an effect a test at 5 % rejects in 5 % of cases. With 2000 cases the
-// share is within 1.9 points of that but for a chance of 1 in 10,000; the seed is
-// fixed, so the test does not flap.
-func TestWilcoxonKeepsItsFalseAlarmRateOnHits(t *testing.T) {
+// Without an effect, a test at 5 % rejects in 5 % of cases. Over 2000 cases the fraction is
+// within 1.9 percentage points of that, except with probability 1 in 10,000; the seed is fixed,
+// so the test is deterministic.
+func TestWilcoxonFalsePositiveRateOnHits(t *testing.T) {
 	r := rng.New(rng.Test, 3)
 	alarms := 0
 	for range 2000 {
@@ -96,10 +96,10 @@ func TestWilcoxonKeepsItsFalseAlarmRateOnHits(t *testing.T) {
 		}
 	}
 	if share := float64(alarms) / 2000; math.Abs(share-0.05) > 0.019 {
-		t.Errorf("%.1f %% false alarms, want 5 %%", 100*share)
+		t.Errorf("%.1f %% false positives, want 5 %%", 100*share)
 	}
 	if Wilcoxon(nil) != 1 || Wilcoxon([]float64{0, 0}) != 1 {
-		t.Error("without a difference p is not 1")
+		t.Error("p is not 1 for zero differences")
 	}
 }
 
@@ -115,12 +115,12 @@ func TestBootstrapCoversTheMean(t *testing.T) {
 			covered++
 		}
 	}
-	if covered < 178 { // 95 % of 200 is 190; below 178 once in some 10,000 seeds
+	if covered < 178 { // 95 % of 200 is 190; below 178 for about 1 in 10,000 seeds
 		t.Errorf("the interval covers the mean in %d of 200 cases, want about 190", covered)
 	}
 }
 
-func TestHolmIsTheWorkedExample(t *testing.T) {
+func TestHolmMatchesWorkedExample(t *testing.T) {
 	got := Holm([]float64{0.01, 0.04, 0.03, 0.005})
 	for i, want := range []float64{0.03, 0.06, 0.06, 0.02} {
 		if math.Abs(got[i]-want) > 1e-12 {

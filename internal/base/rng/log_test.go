@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-const precision = 200 // bits of the oracle
+const precision = 200 // bits of the reference
 
-// bigExp is exp by its series: of y/1024, and then ten squarings.
+// bigExp computes exp from its series: of y/1024, followed by ten squarings.
 func bigExp(y *big.Float) *big.Float {
 	f := func() *big.Float { return new(big.Float).SetPrec(precision) }
 	x := f().Quo(y, f().SetInt64(1024))
@@ -23,7 +23,7 @@ func bigExp(y *big.Float) *big.Float {
 	return sum
 }
 
-// bigLog is one step of Newton's method from math.Log, which doubles its digits.
+// bigLog takes one step of Newton's method from math.Log, which doubles its digits.
 func bigLog(x float64) *big.Float {
 	f := func(v float64) *big.Float { return new(big.Float).SetPrec(precision).SetFloat64(v) }
 	y := f(math.Log(x))
@@ -34,7 +34,7 @@ func bigLog(x float64) *big.Float {
 }
 
 func TestLogIsWithinItsBound(t *testing.T) {
-	const bound = 5e-16 // as Log's comment says
+	const bound = 5e-16 // as documented
 	worst, at := 0.0, 0.0
 	check := func(x float64) {
 		want := bigLog(x)
@@ -54,7 +54,7 @@ func TestLogIsWithinItsBound(t *testing.T) {
 	for range 4000 { // every magnitude
 		check(math.Float64frombits(r.Uint64()>>12 | uint64(1+r.Uint32n(2046))<<52))
 	}
-	for range 8000 { // where the logarithm is small, and where its two parts cancel
+	for range 8000 { // small logarithms, and arguments for which its two parts cancel
 		check(0.3 + 2*r.Float64())
 	}
 	for k := -52; k <= 10; k++ {
@@ -69,7 +69,7 @@ func TestLogIsWithinItsBound(t *testing.T) {
 			}
 		}
 	}
-	// The last was the worst of 150,000 between 0.7 and 1.5: 4.07e-16.
+	// The last is the worst of 150,000 arguments between 0.7 and 1.5: 4.07e-16.
 	for _, x := range []float64{1, 0x1p-1022, math.MaxFloat64, math.E, 10, 0.7033474767828235} {
 		check(x)
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// evenly fails where counts do not look drawn from equal chances. The chi-square
-// bound is Wilson and Hilferty's at 4.9 standard deviations: a false alarm once in
-// two million seeds, and the seeds are fixed.
+// evenly fails if the counts are unlikely under a uniform distribution. The chi-square bound is
+// Wilson and Hilferty's at 4.9 standard deviations: a false positive for 1 in two million seeds,
+// and the seeds are fixed.
 func evenly(t *testing.T, what string, counts []int) {
 	t.Helper()
 	total := 0
@@ -25,7 +25,7 @@ func evenly(t *testing.T, what string, counts []int) {
 	}
 }
 
-func TestStreamsAreNamedByTheirKeysAndNotByTheOrderOfAsking(t *testing.T) {
+func TestStreamsDependOnKeysAndNotOnOrder(t *testing.T) {
 	first := func(keys ...uint64) [4]uint64 {
 		r := New(keys...)
 		return [4]uint64{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}
@@ -40,7 +40,7 @@ func TestStreamsAreNamedByTheirKeysAndNotByTheOrderOfAsking(t *testing.T) {
 	}
 	for u := len(ahead) - 1; u >= 0; u-- {
 		if got := first(7, Negatives, 3, uint64(u)); got != ahead[u] {
-			t.Errorf("stream %d asked for last to first is %x, first to last %x", u, got, ahead[u])
+			t.Errorf("stream %d is %x if streams are created in reverse order, otherwise %x", u, got, ahead[u])
 		}
 	}
 	for _, pair := range [][2][]uint64{
@@ -57,10 +57,10 @@ func TestStreamsAreNamedByTheirKeysAndNotByTheOrderOfAsking(t *testing.T) {
 	}
 }
 
-// Neighbouring keys, as users and rounds are, must not share a stream or walk in
-// step. Each of the 64 bits of the first number is a fair coin over 16384 streams;
-// six standard deviations are passed by chance once in 8 million seeds for any of them.
-func TestNeighbouringStreamsHaveNothingInCommon(t *testing.T) {
+// Adjacent keys, such as those of users and rounds, must give independent streams. Each of the
+// 64 bits of the first number is a fair coin over 16384 streams; any of them exceeds six
+// standard deviations for 1 in 8 million seeds.
+func TestAdjacentStreamsAreIndependent(t *testing.T) {
 	const rounds, users = 64, 256
 	seen := map[uint64]bool{}
 	var ones, agree [64]int
@@ -70,7 +70,7 @@ func TestNeighbouringStreamsHaveNothingInCommon(t *testing.T) {
 			r := New(1, Negatives, round, user)
 			x := r.Uint64()
 			if seen[x] {
-				t.Fatalf("round %d user %d: first number %x was another stream's", round, user, x)
+				t.Fatalf("round %d user %d: first number %x equals that of another stream", round, user, x)
 			}
 			seen[x] = true
 			for b := range 64 {
@@ -90,9 +90,8 @@ func TestNeighbouringStreamsHaveNothingInCommon(t *testing.T) {
 	}
 }
 
-// A change here changes every number Tacit has ever measured. The same constants
-// hold on every platform.
-func TestNumbersAreTheSameForEver(t *testing.T) {
+// A change here changes every published result. The constants are the same on every platform.
+func TestNumbersNeverChange(t *testing.T) {
 	r := New(1, Init, 0)
 	for i, want := range []uint64{0xcd7125e14e9dc4cf, 0xd45c7a544355101c, 0xc5655d004ec69e87} {
 		if got := r.Uint64(); got != want {
@@ -126,8 +125,8 @@ func TestUint32nIsUnbiased(t *testing.T) {
 			evenly(t, "Uint32n", counts)
 		}
 	}
-	// Of 2^32 numbers, 3*2^30 results would get one or two each if nothing were
-	// rejected: every third one twice.
+	// Without rejection, 3*2^30 results would share 2^32 numbers: every third result would occur
+	// twice.
 	r, counts := New(Test), make([]int, 3)
 	for range 300000 {
 		counts[r.Uint32n(3<<30)%3]++
@@ -152,9 +151,9 @@ func TestFloat64IsUniformBelowOne(t *testing.T) {
 	evenly(t, "Float64", counts)
 }
 
-// Each moment may be five standard deviations off (a false alarm in 1 of 400,000
-// seeds for any of the four), and the largest distance from the distribution
-// function 2.7/sqrt(n) (Kolmogorov: 1 of a million).
+// Each moment may be off by five standard deviations (a false positive for any of the four for 1
+// in 400,000 seeds), and the largest distance from the distribution function by 2.7/sqrt(n)
+// (Kolmogorov: 1 in a million).
 func TestNormIsStandardNormal(t *testing.T) {
 	const n = 200000
 	r := New(Test, 2)
@@ -183,7 +182,7 @@ func TestNormIsStandardNormal(t *testing.T) {
 	for k, got := range below {
 		x := float64(k)/10 - 4
 		if want := math.Erfc(-x/math.Sqrt2) / 2; math.Abs(float64(got)/n-want) > 2.7/math.Sqrt(n) {
-			t.Errorf("share below %.1f is %.5f, want %.5f", x, float64(got)/n, want)
+			t.Errorf("fraction below %.1f is %.5f, want %.5f", x, float64(got)/n, want)
 		}
 	}
 }
@@ -214,7 +213,7 @@ func TestShuffleIsUniform(t *testing.T) {
 		r.Shuffle(xs)
 		for _, x := range xs {
 			if seen[x] {
-				t.Fatalf("a shuffle of %d holds %d twice", n, x)
+				t.Fatalf("a shuffle of %d contains %d twice", n, x)
 			}
 			seen[x] = true
 		}
@@ -229,6 +228,6 @@ func TestStreamsDoNotAllocate(t *testing.T) {
 		s := &r
 		sink += s.Norm() + float64(s.Uint32n(9))
 	}); n != 0 {
-		t.Errorf("naming and reading a stream allocates %g times, want 0", n)
+		t.Errorf("creating and reading a stream allocates %g times, want 0", n)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rows"
 )
 
-func TestAColumnKnowsItsCategories(t *testing.T) {
+func TestColumnReturnsCategories(t *testing.T) {
 	one := rows.Column{Card: 3, Code: []uint32{2, 0}}
 	set := rows.Column{Card: 3, Code: []uint32{2, 0, 1}, Start: []uint32{0, 2, 2, 3}}
 	if one.Len() != 2 || !slices.Equal(one.Of(0), []uint32{2}) {
-		t.Errorf("of two single categories there are %d, the first %v", one.Len(), one.Of(0))
+		t.Errorf("a column of two categories has length %d, the first is %v", one.Len(), one.Of(0))
 	}
 	if set.Len() != 3 || !slices.Equal(set.Of(0), []uint32{2, 0}) || len(set.Of(1)) != 0 ||
 		!slices.Equal(set.Of(2), []uint32{1}) {
@@ -21,7 +21,7 @@ func TestAColumnKnowsItsCategories(t *testing.T) {
 	}
 }
 
-func TestWrongFeaturesAreRefusedByName(t *testing.T) {
+func TestInvalidFeaturesAreRejectedByName(t *testing.T) {
 	for want, c := range map[string]rows.Column{
 		"1 values, expected 2":         {Name: "x", Card: 2, Code: []uint32{1}},
 		"category 2: must be below 2":  {Name: "x", Card: 2, Code: []uint32{1, 2}},
@@ -43,11 +43,11 @@ func TestWrongFeaturesAreRefusedByName(t *testing.T) {
 		t.Error(err)
 	}
 	if err := (&rows.Features{Row: make([]rows.Column, 65)}).Check(0, 0, 0); err == nil {
-		t.Error("65 features pass")
+		t.Error("65 features are accepted")
 	}
 }
 
-func TestNumbersBecomeCategoriesInTheOrderOfSize(t *testing.T) {
+func TestNumbersBecomeCategoriesInAscendingOrder(t *testing.T) {
 	f := &rows.Features{Item: []rows.Column{
 		{Name: "cost", Card: 2, Code: []uint32{1, 0, 1}},
 		{Name: "count", Value: []float32{7, -1, 7}},
@@ -57,14 +57,14 @@ func TestNumbersBecomeCategoriesInTheOrderOfSize(t *testing.T) {
 		t.Errorf("the numbers became %+v", c)
 	}
 	if f.Item[1].Card != 0 || got.Item[0].Card != 2 {
-		t.Error("a column that was not asked for has changed")
+		t.Error("a column without numbers has changed")
 	}
 	if err := got.Check(0, 3, 0); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestWordsNameCategories(t *testing.T) {
+func TestCodesParsesCategoryNames(t *testing.T) {
 	one := rows.Column{Name: "age", Card: 2, Names: []string{"old", "young"}}
 	set := rows.Column{Name: "genre", Card: 2, Names: []string{"war", "noir"}, Start: []uint32{0}}
 	bare := rows.Column{Name: "kind", Card: 3}
@@ -88,7 +88,7 @@ func TestWordsNameCategories(t *testing.T) {
 		"x": &bare,
 	} {
 		if got, err := c.Codes(text); err == nil || !strings.Contains(err.Error(), c.Choices()) {
-			t.Errorf("%s = %q is %v, %v: want the list of what there is", c.Name, text, got, err)
+			t.Errorf("%s = %q is %v, %v: want the list of valid values", c.Name, text, got, err)
 		}
 	}
 }

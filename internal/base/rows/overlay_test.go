@@ -9,8 +9,8 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// rowOf reads a row as the comment of Overlay says: Scale*Data where it was
-// written, Fade*birth elsewhere.
+// rowOf reads a row as documented for Overlay: Scale*Data if it was written, otherwise BaseScale
+// times the initial row.
 func rowOf(o *Overlay, birth []float64, stride int, id uint32) []float64 {
 	out := make([]float64, stride)
 	for i := range out {
@@ -30,9 +30,9 @@ func near(a, b, tol float64) bool {
 	return math.Abs(a-b) <= tol*math.Max(math.Abs(a), math.Abs(b))+1e-37
 }
 
-// A dense table that is multiplied in place is the oracle. The factors are strong
-// enough to pass the point at which the stored rows are brought to scale again.
-func TestShrinkIsAMultiplicationOfEveryRow(t *testing.T) {
+// The reference is a dense table that is multiplied in place. The factors are strong enough to
+// trigger the rescaling of the stored rows.
+func TestShrinkMultipliesEveryRow(t *testing.T) {
 	for _, s := range []float64{0.5, 0.999, 1, -0.25, 0, 1e-7, 1e-20, 1.5} {
 		const stride = 8
 		birth := []float64{1, -2, 3, 0.5, 0, 7, -1e-3, 4}
@@ -49,12 +49,12 @@ func TestShrinkIsAMultiplicationOfEveryRow(t *testing.T) {
 			fade *= s
 			for i, got := range rowOf(&o, birth, stride, 4) {
 				if dense[i] *= s; !near(got, dense[i], 1e-5) && math.Abs(dense[i]) > 1e-36 {
-					t.Fatalf("factor %g, step %d: written row, place %d is %g, want %g", s, step, i, got, dense[i])
+					t.Fatalf("factor %g, step %d: written row, element %d is %g, want %g", s, step, i, got, dense[i])
 				}
 			}
 			for i, got := range rowOf(&o, birth, stride, 9) {
 				if want := fade * birth[i]; !near(got, want, 1e-12) {
-					t.Fatalf("factor %g, step %d: unwritten row, place %d is %g, want %g", s, step, i, got, want)
+					t.Fatalf("factor %g, step %d: unwritten row, element %d is %g, want %g", s, step, i, got, want)
 				}
 			}
 			if !(o.Scale >= 1e-12) {
@@ -64,8 +64,8 @@ func TestShrinkIsAMultiplicationOfEveryRow(t *testing.T) {
 	}
 }
 
-// A map is the oracle of an overlay's rows: exact, or within half of a row's unit.
-func TestAnOverlayGivesBackWhatWasWritten(t *testing.T) {
+// The reference is a map of rows: equal, or within half of a row's unit.
+func TestOverlayReturnsWrittenRows(t *testing.T) {
 	for form, tol := range map[Precision]float64{F32: 0, Int16: 0.51 / 32767, Int8: 0.51 / 127} {
 		const stride, most = 8, 40
 		r := rng.New(rng.Test, 12)
@@ -103,7 +103,7 @@ func TestAnOverlayGivesBackWhatWasWritten(t *testing.T) {
 				for i, x := range row {
 					if g := float64(got[stride+i]); c.IDs[at[id]] != id ||
 						math.Abs(g-float64(x)) > tol*float64(vec.Largest(row)) {
-						t.Fatalf("form %d, step %d: place %d of row %d is %g, want %g", form, step, i, id, g, x)
+						t.Fatalf("form %d, step %d: element %d of row %d is %g, want %g", form, step, i, id, g, x)
 					}
 				}
 			}
@@ -111,15 +111,15 @@ func TestAnOverlayGivesBackWhatWasWritten(t *testing.T) {
 	}
 }
 
-// Decay is in the scale, so it is never rounded away: after many small steps a row
-// that is not written again has shrunk as it should.
-func TestAPackedRowShrinks(t *testing.T) {
+// The scale holds the decay, so rounding never removes it: after many small steps, a row that is
+// not written again has shrunk by the exact factor.
+func TestPackedRowShrinks(t *testing.T) {
 	for _, form := range []Precision{Int16, Int8} {
 		o := NewOverlay(form)
 		o.Extend([]uint32{3}, 8, 9)
 		o.Write([]float32{127, 1, 2, 3, 4, 5, 6, 7}, []uint32{0}, 8, []uint32{0})
 		want := 127.0
-		for range 3000 { // past the point where the stored rows are brought to scale
+		for range 3000 { // enough to trigger rescaling of the stored rows
 			o.Shrink(0.99)
 			want *= 0.99
 		}
@@ -136,10 +136,10 @@ func TestPrecisionsHaveNames(t *testing.T) {
 	for i, name := range []string{"f32", "int16", "int8"} {
 		f, err := ParsePrecision(name)
 		if err != nil || int(f) != i || f.RowBytes(32) != []int{128, 68, 36}[i] {
-			t.Errorf("%s is form %d, a row of 32 takes %d bytes: %v", name, f, f.RowBytes(32), err)
+			t.Errorf("%s is precision %d, a row of 32 takes %d bytes: %v", name, f, f.RowBytes(32), err)
 		}
 	}
 	if _, err := ParsePrecision("f64"); err == nil {
-		t.Error("f64 is a form")
+		t.Error("f64 is accepted as a precision")
 	}
 }

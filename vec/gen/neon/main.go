@@ -1,9 +1,9 @@
-// Command neon writes the NEON kernels of package vec to standard output. Go's
-// assembler has no vector form of floating-point add, subtract, multiply and
-// divide, so those are written as words.
+// Command neon writes the NEON kernels of package vec to standard output. Go's assembler has no
+// vector forms of floating-point add, subtract, multiply and divide, so the program writes them
+// as words.
 //
-// Eight lanes are two registers. The order of every operation is that of the Go
-// twins and of the AVX2 kernels.
+// Eight lanes are two registers. Operations are in the order of the Go twins and of the AVX2
+// kernels.
 package main
 
 import (
@@ -51,19 +51,19 @@ func text(name string, args int) { p("\n// func %s\nTEXT ·%s(SB), NOSPLIT, $0-%
 
 func arg(name string, offset int, reg string) { p("\tMOVD %s+%d(FP), %s", name, offset, reg) }
 
-// loop runs body while n is not zero, and counts it down by step.
+// loop runs body while at least step of n remain, and decrements n by step.
 func loop(label, n string, step int, body func()) {
 	p("%s:\n\tCMP $%d, %s\n\tBLT %sDone", label, step, n, label)
 	body()
 	p("\tSUB $%d, %s\n\tB %s\n%sDone:", step, n, label, label)
 }
 
-// row puts the address of row *(index) of 32 floats into R10.
+// row stores the address of row *(index) of 32 floats in R10.
 func row(arena, index string) {
 	p("\tMOVWU (%s), R10\n\tLSL $7, R10\n\tADD %s, R10", index, arena)
 }
 
-// dot leaves the folded product of the row at R10 with V16..V23 in F0.
+// dot stores the folded product of the row at R10 with V16..V23 in F0.
 func dot() {
 	load32("R10", "R11", 0)
 	for i := range 8 {
@@ -80,7 +80,7 @@ func dot() {
 	p("\tVEXT $8, V0.B16, V0.B16, V1.B16")
 	fadd(0, 0, 1)
 	p("\tWORD $0x%08x // FADDP S0, V0.2S", 0x7e30d800)
-	p("\tFADDS F25, F0, F0\n\tFADDS F24, F0, F0") // a sum that is -0 is +0; then the bias
+	p("\tFADDS F25, F0, F0\n\tFADDS F24, F0, F0") // turns -0 into +0, then adds the bias
 }
 
 func dots(all bool) {

@@ -2,7 +2,7 @@ package main
 
 import "math"
 
-// sigmoid follows Sigmoid four lanes at a time; n is a multiple of eight.
+// sigmoid repeats Sigmoid four lanes at a time; n is a multiple of eight.
 func sigmoid() {
 	text("bceGradAsm", 32)
 	arg("y", 0, "R0")
@@ -44,7 +44,7 @@ func sigmoid() {
 	p("\tRET")
 }
 
-// pairs are the kernels over two or more slices, eight floats at a time.
+// pairs writes the kernels over two or more slices, eight floats at a time.
 func pairs() {
 	text("axpyAsm", 32)
 	p("\tMOVD $s+0(FP), R5")
@@ -94,7 +94,7 @@ func pairs() {
 	p("\tRET")
 }
 
-// gemm is the tile of rows by sixteen columns: see Gemm.
+// gemm writes the tile kernel of rows by sixteen columns: see Gemm.
 func gemm(rows int) {
 	text(map[int]string{6: "gemm6x16Asm", 1: "gemm1x16Asm"}[rows], 64)
 	for i, name := range []string{"k", "a", "rowA", "colA", "b", "rowB", "c", "rowC"} {
