@@ -38,7 +38,8 @@ func entries() []method.Entry {
 			New: func() method.Method { return &factorisation.PFedRec{} },
 			Caution: "The published gain over FedMF appears under the protocol `paper`, which never draws held-out " +
 				"items as " +
-				"negatives. Under `deployed`, the tuned copy scores lower than the coordinator's table (`infer=global`).",
+				"negatives. Under `deployed`, the tuned copy scores lower than the coordinator's table " +
+				"(`infer=global`).",
 		},
 		{
 			Name: "fedmf", Title: "FedMF", Paper: "Chai et al., Secure Federated Matrix Factorization, 2020; as " +
@@ -74,13 +75,13 @@ func entries() []method.Entry {
 				"The paper has no validation set and selects the round on test data: see the protocol `fedrecgel`.",
 		},
 		{
-			Name: "mf", Title: "MF (central)", Paper: "Koren et al., Matrix Factorization Techniques for " +
+			Name: "mf", Title: "MF (centralised)", Paper: "Koren et al., Matrix Factorization Techniques for " +
 				"Recommender Systems, 2009; as compared by Zhang et al. 2023",
 			New:     func() method.Method { return &factorisation.MF{} },
 			Caution: centralCaution,
 		},
 		{
-			Name: "ncf", Title: "NCF (central)", Paper: "He et al., Neural Collaborative Filtering, WWW 2017; " +
+			Name: "ncf", Title: "NCF (centralised)", Paper: "He et al., Neural Collaborative Filtering, WWW 2017; " +
 				"as compared by Zhang et al. 2023",
 			New:     func() method.Method { return &factorisation.NCF{} },
 			Caution: centralCaution,
@@ -91,7 +92,8 @@ func entries() []method.Entry {
 			New: func() method.Method { return &neural.MetaMF{} },
 			Caution: "It is trained centrally, as in the authors' code. The paper describes a federation in which the " +
 				"coordinator holds every user's embedding. The published result is not reproduced: under `paper` on " +
-				"ML-100K, with the preset and one seed, HR@10 is 8.27 points below the published 66.38, and NDCG@10 is 0.89 points above.",
+				"ML-100K, with the preset and one seed, HR@10 is 8.27 points below the published 66.38, and " +
+				"NDCG@10 is 0.89 points above.",
 		},
 		{
 			Name: "fedpergnn", Title: "FedPerGNN", Paper: "Wu et al., A federated graph neural network framework " +
@@ -99,16 +101,19 @@ func entries() []method.Entry {
 			New: func() method.Method { return &factorisation.FedPerGNN{} },
 			Caution: "The published result (10.50 / 4.92 on ML-100K) is that of random scores (10.0 / 4.5): the run " +
 				"failed, " +
-				"and there is nothing to reproduce. Ours, with the preset and one seed, is 55.46 points of HR@10 above it under " +
+				"and there is nothing to reproduce. Ours, with the preset and one seed, is 55.46 points of HR@10 " +
+				"above it under " +
 				"`paper`, and .6341 / .3759 under `deployed` (.1304 / .0657 among all items). " +
-				"Each device sends its vector with each of its items; without secure aggregation the coordinator can read both.",
+				"Each device sends its vector with each of its items; without secure aggregation the coordinator " +
+				"can read both.",
 		},
 		{
 			Name: "privrec", Title: "PrivRec", Paper: privrec, New: func() method.Method { return &features.PrivRec{} },
 			Options: seldom,
 			Caution: featureCaution + " " +
 				"Which rows of the users' feature tables changed reveals a user's gender, age and occupation to the " +
-				"coordinator, unless it sees sums only. An update contains every row; those of other categories are zero.",
+				"coordinator, unless it sees sums only. An update contains every row; those of other categories " +
+				"are zero.",
 		},
 		{
 			Name: "dp-privrec", Title: "DP-PrivRec", Paper: privrec,
@@ -116,11 +121,12 @@ func entries() []method.Entry {
 			Options: dpPrivRecOptions,
 			Caution: featureCaution + " " +
 				"The paper's epsilons hold for 1000·M rounds, not for its 1000 (`tacit privacy tables`), and its " +
-				"algorithm as printed guarantees nothing (`--as-printed`). The coordinator sees each update, and with it the " +
+				"algorithm as printed guarantees nothing (`--as-printed`). The coordinator sees each update, and " +
+				"with it the " +
 				"user's features: the guarantee holds against readers of the model only.",
 		},
 		{
-			Name: "privrec-cen", Title: "PrivRec-CEN (central)", Paper: privrec,
+			Name: "privrec-cen", Title: "PrivRec-CEN (centralised)", Paper: privrec,
 			New:     func() method.Method { return &features.PrivRecCen{} },
 			Options: seldom,
 			Caution: centralCaution + " " + featureCaution,
@@ -191,8 +197,9 @@ func pluginEntries() []method.Plugin {
 		{
 			Name: "plgc", Title: "PLGC", Paper: "Shen et al., A Model-agnostic Strategy to Mitigate Embedding " +
 				"Degradation in Personalized Federated Recommendation, arXiv 2508.19591, 2025", On: plugins.NewPLGC,
-			Caution: "The equations of the paper are not public. What is derived here is marked above; it is not a " +
-				"reproduction.",
+			Caution: "The equations of the paper are not public. The description above marks what is derived; it " +
+				"is not " +
+				"a reproduction.",
 		},
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"github.com/tacit-rec/tacit/methods/internal/closed"
 )
 
-// steck is the paper of EASE, which is not federated.
+// steck is the paper of EASE, which is centralised.
 const steck = "Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019; federated by Tacit"
 
-// closedForm are the entries of methods that solve in one round or a few.
+// closedForm returns the entries of methods that solve in one or a few rounds.
 func closedForm() []method.Entry {
 	return []method.Entry{
 		{

@@ -8,12 +8,12 @@ import (
 const sumCaution = "Exact sums are not private by themselves: if one device of a cohort has an item, the item's sum " +
 	"is that device's vector. Rows that fewer than `few` devices have are not learnt."
 
-// alsGrid are the settings that closed-form runs without a preset try.
+// alsGrid lists the settings that closed-form methods try in runs without a preset.
 var alsGrid = []string{"dim=64 a0=0.1", "dim=32 a0=0.3", "dim=32 a0=0.03 reg=0.03", "dim=16 a0=0.3"}
 
 const exactCaution = "Designed for differential privacy (`dp=epsilon=10`). Without it, exact sums are not private."
 
-// budgeted are the entries of Tacit's methods for differential privacy.
+// budgeted returns the entries of Tacit's methods for differential privacy.
 func budgeted() []method.Entry {
 	return []method.Entry{
 		{

@@ -16,13 +16,13 @@ import (
 	"github.com/tacit-rec/tacit/methods/internal/sequence"
 )
 
-// Source is the source of the methods. A method's page opens with the doc comment of its
-// type.
+// Source is the source code of the methods. The documentation page of a method starts with
+// the doc comment of its type.
 //
 //go:embed internal/*/*.go
 var Source embed.FS
 
-// registry holds the methods of this package.
+// registry builds the registry of this package once.
 var registry = sync.OnceValue(func() *method.Registry {
 	r := &method.Registry{}
 	for _, e := range entries() {

@@ -2,17 +2,17 @@ package methods
 
 import "github.com/tacit-rec/tacit/method"
 
-// published holds the numbers of papers, in percent, by method and data set.
+// published holds the results of papers, in percent, by method and data set.
 var published = []struct {
 	source, protocol string
 	data             []string
-	rows             map[string][]float64 // HR@10 and NDCG@10 for each data set; 0 for a number that cannot be compared
+	rows             map[string][]float64 // HR@10 and NDCG@10 for each data set; 0 if the number is not comparable
 }{
 	{
-		// The paper's own table was not seen. What is here is the middle of its rho sweep;
-		// that of lastfm-2k is left out, since a constant was added to it before it was drawn.
-		gel + ": not its table, but the rho sweep in the history of the authors' code, best round on test, where " +
-			"NDCG on FilmTrust goes from .773 to .818", "fedrecgel",
+		// The paper's table was not available. These numbers are the middle of its rho sweep.
+		// lastfm-2k is missing: the authors added a constant to it before plotting.
+		gel + ": from the rho sweep in the history of the authors' code, not from the paper's table; best round on " +
+			"test. NDCG on FilmTrust ranges from .773 to .818", "fedrecgel",
 		[]string{"filmtrust", "amazon-video", "qb-article"},
 		map[string][]float64{"fedrecgel": {91.77, 81.75, 62.71, 41.26, 89.93, 62.76}},
 	},
@@ -33,18 +33,18 @@ var published = []struct {
 		},
 	},
 	{
-		ijcai + ", Table 2: the same as a scorer that draws lots, which has 10.0 and 4.5 percent", "paper",
+		ijcai + ", Table 2: equal to random scores, which have 10.0 and 4.5 percent", "paper",
 		[]string{"ml-100k", "ml-1m", "lastfm-2k", "amazon-video"},
 		map[string][]float64{"fedpergnn": {10.50, 4.92, 9.69, 4.37, 10.19, 4.83, 10.72, 4.90}},
 	},
 	{
-		iclr + ": the authors' own log, at the round with the best test HR@10", "paper",
+		iclr + ": from the authors' log, at the round with the best test HR@10", "paper",
 		[]string{"ml-100k", "ml-1m", "lastfm-2k-artists"},
 		map[string][]float64{"fedrap": {98.94, 89.23, 91.57, 70.05, 25.24, 11.44}},
 	},
 	{
-		// Hits@10. The nDCG of these tables grows faster with the length of the list than
-		// one relevant item allows, so it is another thing.
+		// Hits@10. The nDCG of these tables grows faster with the length of the list than is
+		// possible with one relevant item, so it is defined differently.
 		privrec + ", Tables 1 and 2", "privrec",
 		[]string{"ml-1m", "frappe"},
 		map[string][]float64{
@@ -56,13 +56,13 @@ var published = []struct {
 	},
 }
 
-// hits20 holds the Hits@20 that PrivRec's tables have beside Hits@10, by data set.
+// hits20 holds the Hits@20 of PrivRec's tables, by data set.
 var hits20 = map[string]map[string]float64{
 	"ml-1m":  {"fofl-self": 19.5, "nn-self": 19.0, "privrec": 20.5, "privrec-cen": 20.7},
 	"frappe": {"fofl-self": 65.5, "nn-self": 65.1, "privrec": 66.1, "privrec-cen": 66.5},
 }
 
-// noised holds PFedRec's Table 4: Laplace noise of each scale on what devices send.
+// noised holds PFedRec's Table 4: Laplace noise of each scale on the uploads.
 var noised = map[string]map[string][2]float64{
 	"ml-100k": {
 		"laplace:0.1": {71.45, 43.36}, "laplace:0.2": {71.26, 43.30}, "laplace:0.3": {71.13, 43.22},
@@ -82,8 +82,8 @@ var noised = map[string]map[string][2]float64{
 	},
 }
 
-// Published returns what a paper reports for a method on a data set with noise on
-// what devices send ("none" for none), or nil.
+// Published returns the result that a paper reports for a method on a data set with noise
+// on the uploads ("none" without noise), or nil.
 func Published(name, data, noise string) *method.Published {
 	if noise != "none" {
 		if p, ok := noised[data][noise]; ok && (name == "pfedrec" || name == "fedmf+dualper") {

@@ -10,7 +10,8 @@ import (
 // and weights of Rendle et al. 2022), as a control for `ials`. A device solves for its
 // vector p, and sends p p' and p for each of its items, so that the coordinator can solve
 // for each item exactly. An update has d(d+1)/2 numbers per item: with 64 dimensions, 33
-// times that of `ials`. Each round is one sweep, equal to a sweep of central ALS.
+// times as many as that of `ials`. Each round is one sweep, equal to a sweep of
+// centralised ALS.
 type ALS struct {
 	Dim   int     `default:"64" min:"1" max:"256" range:"16|32|64|128" doc:"embedding dimension"`
 	A0    float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of items that the user does not have"`
@@ -29,7 +30,7 @@ var (
 const (
 	exactItem   = iota // broadcast
 	exactGram          // broadcast: the sum of row row'
-	exactSquare        // sum: p p' for each item, the lower half
+	exactSquare        // sum: the lower triangle of p p', for each item
 	exactTarget        // sum: p for each item
 	exactCount         // sum: 1 for each item
 	exactOuter         // sum: p p'
@@ -45,14 +46,17 @@ func (m *ALS) Slots(int) []method.Slot {
 			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start / float64(d) * 8}, Doc: "item rows",
 		},
-		exactGram: {Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d, Doc: "the item rows' products"},
+		exactGram: {
+			Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d,
+			Doc: "Gram matrix of the item rows",
+		},
 		exactSquare: {
 			Name: "square", Scope: shared, Upload: method.Sum, PerItem: true, Dim: m.half(),
-			Doc: "a user's vector times itself, for each of its items, the lower half",
+			Doc: "outer product of the user's vector, for each of its items; lower triangle",
 		},
 		exactTarget: {
 			Name: "target", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d,
-			Doc: "a user's vector, for each of its items",
+			Doc: "the user's vector, for each of its items",
 		},
 		exactCount: {
 			Name: "count", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1,
@@ -60,7 +64,7 @@ func (m *ALS) Slots(int) []method.Slot {
 		},
 		exactOuter: {
 			Name: "outer", Scope: shared, Upload: method.Sum, Rows: d, Dim: d,
-			Doc: "a user's vector times itself",
+			Doc: "outer product of the user's vector",
 		},
 		exactUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
 	}
@@ -84,8 +88,8 @@ func (m *ALS) Ready(int) method.Visit {
 	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.solve(w) }}
 }
 
-// Phase: in the first round devices only say that they are there, as those of `ials` do; the
-// rows' products come with the second.
+// Phase returns the phases of `ials`: the first round only counts the devices that have
+// each item, and the coordinator computes the products of the rows after it.
 func (m *ALS) Phase(round, rounds int) (int, string) { return (&IALS{}).Phase(round, rounds) }
 
 func (m *ALS) Transfers(phase, slot int) bool { return phase > 0 || slot == exactCount }
@@ -125,7 +129,8 @@ func (m *ALS) Update(g *method.Global) {
 			All: float64(g.Users) / float64(g.Devices),
 		}
 		n, _ := learn.Column(g.Aggregate[exactCount], g.Items, g.Stride[exactCount])
-		x.Items(n, g.Aggregate[exactOuter], g.Aggregate[exactSquare], g.Stride[exactSquare], g.Aggregate[exactTarget], item)
+		x.Items(n, g.Aggregate[exactOuter], g.Aggregate[exactSquare], g.Stride[exactSquare], g.Aggregate[exactTarget],
+			item)
 	}
 	learn.Gram(item, g.Items, m.Dim, s, g.Value[exactGram])
 }

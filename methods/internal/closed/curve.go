@@ -8,16 +8,16 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// NewtonStep is a Newton step on item rows in which all items share one curvature, but
-// for how many devices have them.
+// NewtonStep is a Newton step on item rows. All items share one curvature matrix, scaled
+// by the number of devices that have the item.
 type NewtonStep struct {
 	Dim, Stride                          int
 	A0, Reg, Gamma, Momentum, Step, Blur float64
 	Few                                  int // items that fewer devices have are not learnt
 }
 
-// Mix takes a round's sum, times scale, into that of the rounds before, of which
-// Blur stays.
+// Mix adds scale times a round's sum to the moving average of the previous rounds, which
+// keeps the fraction Blur.
 func (c NewtonStep) Mix(scale float64, got, value []float32) {
 	keep := float32(c.Blur)
 	if !slices.ContainsFunc(value, func(x float32) bool { return x != 0 }) {
@@ -27,16 +27,16 @@ func (c NewtonStep) Mix(scale float64, got, value []float32) {
 	vec.Axpy((1-keep)*float32(scale), got, value)
 }
 
-// Count takes a round's counts of devices by item into the estimate of how many of all
-// devices have each: the mean over the rounds so far, this being the one from 0.
+// Count updates the estimate of how many devices have each item: the mean over the rounds
+// so far, scaled to all devices. round starts at 0.
 func (c NewtonStep) Count(round int, all float64, got, value []float32) {
 	for i, x := range got {
 		value[i] += (float32(all)*x - value[i]) / float32(round+1)
 	}
 }
 
-// Begin clears the rows of items that fewer than Few devices sent: until they are learnt
-// they score nothing.
+// Begin clears the rows of items that fewer than Few devices sent. They score zero until
+// they are learnt.
 func (c NewtonStep) Begin(seen []float64, value []float32) {
 	for i, n := range seen {
 		if n < float64(c.Few) {
@@ -45,17 +45,21 @@ func (c NewtonStep) Begin(seen []float64, value []float32) {
 	}
 }
 
-// Running takes values into their mean over the times so far, which it counts in times.
+// Running updates the running mean of value. times[0] counts the values in the mean.
 func Running(times, value, mean []float32) {
 	times[0]++
 	vec.Scale(1-1/times[0], mean)
 	vec.Axpy(1/times[0], value, mean)
 }
 
-// Move takes the step: move = Momentum move + (Gamma n C + A0 G + r I)^-1 (n/seen got - A0
-// G q - r q), q += Step move, where r = Reg (n + A0 users). By item, n is how many devices
-// have it, and seen how many of them the sums are of. A row of fewer than Few stays as it
-// is: the sum would show somebody's vector.
+// Move takes the step:
+//
+//	move = Momentum move + (Gamma n C + A0 G + r I)^-1 (n/seen got - A0 G q - r q)
+//	q += Step move,  r = Reg (n + A0 users)
+//
+// n is the number of devices that have the item, and seen the number of those in this
+// round's sums. Rows with seen below Few do not change: their sum would reveal a device's
+// vector.
 func (c NewtonStep) Move(n, seen []float64, users int, g, curve, got, move, value []float32) {
 	d, s, items := c.Dim, c.Stride, len(n)
 	order := make([]int, items)
@@ -91,7 +95,7 @@ func (c NewtonStep) Move(n, seen []float64, users int, g, curve, got, move, valu
 	}
 }
 
-// bend sets h to the lower half of Gamma n C + A0 G + r I.
+// bend sets h to the lower triangle of Gamma n C + A0 G + r I.
 func (c NewtonStep) bend(n, r float64, g, curve []float32, h []float64) {
 	for a := range c.Dim {
 		for b := range a + 1 {

@@ -5,13 +5,13 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Dense is a symmetric positive definite matrix as large as a catalogue, in float32,
-// with rows Stride apart. It is worked on in blocks, by vec.Gemm, so that its bits are
-// the same everywhere; what is inside a block is done in float64.
+// Dense is a symmetric positive definite matrix over a catalogue, in float32, with rows
+// Stride apart. Operations work on blocks with vec.Gemm, so results have the same bits on
+// every platform; arithmetic inside a diagonal block is in float64.
 type Dense struct {
 	N, Stride int
 	Data      []float32
-	inverse   [][]float32 // of the factor's blocks on the diagonal
+	inverse   [][]float32 // inverses of the factor's diagonal blocks
 	room      []float32
 	side      []float32
 }
@@ -31,7 +31,7 @@ func (d *Dense) at(i, j int) vec.Mat {
 	return vec.Mat{Data: d.Data[i*d.Stride+j:], Row: d.Stride, Col: 1}
 }
 
-// Factor replaces the lower half by its Cholesky factor, and reports false where the
+// Factor replaces the lower triangle with its Cholesky factor. It reports false if the
 // matrix is not positive definite.
 func (d *Dense) Factor() bool {
 	d.inverse = nil
@@ -44,7 +44,7 @@ func (d *Dense) Factor() bool {
 		if below == 0 {
 			break
 		}
-		// The panel below: A L^-T, and its negative for what lies right of it.
+		// The panel below is A L^-T; its negative updates the blocks to the right.
 		side := d.side[:below*block]
 		clear(side)
 		inv := vec.Rows(d.inverse[len(d.inverse)-1], block)
@@ -61,7 +61,7 @@ func (d *Dense) Factor() bool {
 	return true
 }
 
-// factorBlock factors a block on the diagonal and keeps its inverse.
+// factorBlock factors a diagonal block and stores its inverse.
 func (d *Dense) factorBlock(j, b int) bool {
 	a := make([]float64, b*b)
 	for r := range b {
@@ -95,8 +95,8 @@ func (d *Dense) factorBlock(j, b int) bool {
 	return true
 }
 
-// Solve replaces the rows of y, d.N by wide and stride apart, by the solution of
-// d x = y. Factor comes before it.
+// Solve replaces y, which has d.N rows of wide numbers, stride apart, with the solution x
+// of d x = y. Call Factor first.
 func (d *Dense) Solve(y []float32, wide, stride int) {
 	part := make([]float32, block*stride)
 	at := func(i int) vec.Mat { return vec.Rows(y[i*stride:], stride) }
@@ -123,7 +123,7 @@ func (d *Dense) Solve(y []float32, wide, stride int) {
 	}
 }
 
-// Inverse returns the inverse. Factor comes before it.
+// Inverse returns the inverse. Call Factor first.
 func (d *Dense) Inverse() *Dense {
 	p := NewDense(d.N)
 	for i := range d.N {

@@ -5,10 +5,10 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// EASE is the linear item-item model of Steck (2019), federated: each device sends 1 for
-// each pair of its items, once, and the coordinator's sum of these is the Gram matrix
-// of all histories. So one round is exact, and the weights are those of a model that
-// was made in one place. A device recommends with the sum of the weights of its own items.
+// EASE is the linear item-item model of Steck (2019), federated. Each device sends 1 for
+// each pair of its items, once; the aggregate is the Gram matrix of all histories. One
+// round is therefore exact: the weights equal those of centralised training. A device
+// scores items with the sum of the weights of its own items.
 type EASE struct {
 	Reg float64 `default:"300" min:">0" range:"30..3000,log" doc:"regularisation, added to the number of devices with an item"`
 	Few int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have are left out: their rows would reveal a device's items"`
@@ -29,13 +29,13 @@ func (m *EASE) Slots(items int) []method.Slot {
 	return []method.Slot{
 		easeWeight: {
 			Name: "weight", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: items,
-			Doc: "what an item says of each other one",
+			Doc: "weights from an item to every other one",
 		},
 		easeGram: {
 			Name: "gram", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: SymmetricRows(items).Dim(),
-			Doc: "1 for each pair of a device's items, by half of the matrix",
+			Doc: "1 for each pair of a device's items; half of the symmetric matrix",
 		},
-		easeScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items"},
+		easeScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "scores of all items"},
 	}
 }
 
@@ -43,7 +43,7 @@ func (m *EASE) Logits(w *method.Work, b *method.Batch, out []float32) {
 	pick(&w.View[easeScore], b, out)
 }
 
-// pick looks scores up that were made for all items.
+// pick copies the scores of a batch from scores of all items.
 func pick(score *method.View, b *method.Batch, out []float32) {
 	for x, i := range b.Item {
 		out[x] = score.Val[i]
@@ -76,7 +76,7 @@ func (m *EASE) Update(g *method.Global) {
 		g.Stride[easeWeight])
 }
 
-// scale makes a cohort's sum stand for all devices.
+// scale scales a cohort's sums up to all devices.
 func scale(g *method.Global, slots ...int) {
 	if g.Devices == g.Users {
 		return

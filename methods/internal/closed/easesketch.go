@@ -26,11 +26,11 @@ var (
 const (
 	sketchBase = iota // broadcast
 	sketchSum         // sum
-	sketchRow         // broadcast: rows, and their number
+	sketchRow         // broadcast: rows, each followed by its divisor
 	sketchUser        // ephemeral
 )
 
-// sketchSpace is what Ready leaves for Logits: by item, 1 if the user has it.
+// sketchSpace passes data from Ready to Logits: for each item, 1 if the user has it.
 type sketchSpace struct{ own method.Buffer }
 
 func (m *EASESketch) rank(items int) int { return min(m.Rank, items) }
@@ -40,21 +40,21 @@ func (m *EASESketch) Slots(items int) []method.Slot {
 	return []method.Slot{
 		sketchBase: {
 			Name: "base", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: k + 1,
-			Init: method.Init{Kind: method.Normal, A: 0.1}, Doc: "what the Gram matrix is asked for",
+			Init: method.Init{Kind: method.Normal, A: 0.1}, Doc: "columns that the Gram matrix is multiplied with",
 		},
 		sketchSum: {
 			Name: "sum", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: k + 1,
-			Doc: "the sum of a device's rows, for each of its items, and 1",
+			Doc: "sum of the device's rows, and 1, for each of its items",
 		},
 		sketchRow: {
 			Name: "row", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: k + 1,
-			Doc: "rows to recommend with",
+			Doc: "rows for recommending, each followed by its divisor",
 		},
-		sketchUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: k + 1, Doc: "the sum of a device's rows"},
+		sketchUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: k + 1, Doc: "sum of the device's rows"},
 	}
 }
 
-// Logits is R_j . (sum of R_i over the user's other items) / number_j.
+// Logits returns R_j . (sum of R_i over the user's other items) / divisor_j.
 func (m *EASESketch) Logits(w *method.Work, b *method.Batch, out []float32) {
 	rows, user, k := &w.View[sketchRow], w.View[sketchUser].Val, m.rank(w.Items)
 	own := method.Workspace[sketchSpace](&w.Scratch).own.Floats(w.Items)
@@ -75,7 +75,7 @@ func (m *EASESketch) Logits(w *method.Work, b *method.Batch, out []float32) {
 
 func (m *EASESketch) Phase(int, int) (int, string) { return 0, "pass" }
 
-// Transfers: the rows to recommend with are not needed in a visit.
+// Transfers excludes the rows for recommending, which local training does not use.
 func (m *EASESketch) Transfers(_, slot int) bool { return slot != sketchRow }
 
 func (m *EASESketch) Visit(int) method.Visit {
@@ -88,7 +88,7 @@ func (m *EASESketch) Visit(int) method.Visit {
 	}}
 }
 
-// sum adds the rows of a device's items up.
+// sum adds up the rows of the device's items.
 func (m *EASESketch) sum(w *method.Work, slot int) []float32 {
 	user := w.View[sketchUser].Val
 	clear(user)

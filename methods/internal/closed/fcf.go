@@ -7,12 +7,12 @@ import (
 )
 
 // FCF is federated collaborative filtering (Ammad-ud-din et al. 2019): implicit
-// alternating least squares split between device and coordinator. A device solves
-// for its own vector x in closed form from the item rows and keeps it nowhere. Of
-// the gradient of every item's row it sends what its own items add, and the matrix
-// x x': of an item that it does not have, the gradient is that matrix times the
-// row, so the coordinator's sum is the same as if every row had been sent. The
-// coordinator moves the rows by Adam.
+// alternating least squares split between device and coordinator. A device solves for its
+// vector x in closed form from the item rows and does not store it. It sends the
+// contribution of its own items to the gradient of the item rows, and the matrix x x'.
+// For items that the device does not have, the gradient is that matrix times the row, so
+// the coordinator computes the same sum as if every row had been sent. The coordinator
+// updates the rows with Adam.
 type FCF struct {
 	Dim   int     `default:"32" min:"1" max:"1024" doc:"embedding dimension"`
 	Alpha float32 `default:"4" min:"0" range:"0.5..50,log" doc:"confidence of an item that the user has is 1 + alpha, of others 1"`
@@ -33,7 +33,7 @@ const (
 	fcfGrad         // sum
 	fcfOuter        // sum: x x'
 	fcfUser         // ephemeral: x
-	fcfM            // Adam's, on the coordinator
+	fcfM            // server: Adam's moments and steps
 	fcfV
 	fcfSteps
 )
@@ -47,13 +47,16 @@ func (m *FCF) Slots(int) []method.Slot {
 		},
 		fcfGram: {
 			Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d,
-			Doc: "the item rows' products, from the first round on",
+			Doc: "Gram matrix of the item rows, after the first round",
 		},
 		fcfGrad: {
 			Name: "gradient", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d,
 			Doc: "gradient of the rows of a device's own items",
 		},
-		fcfOuter: {Name: "outer", Scope: shared, Upload: method.Sum, Rows: d, Dim: d, Doc: "a user's vector times itself"},
+		fcfOuter: {
+			Name: "outer", Scope: shared, Upload: method.Sum, Rows: d, Dim: d,
+			Doc: "outer product of the user's vector",
+		},
 		fcfUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
 		fcfM:     {Name: "item.m", Scope: server, PerItem: true, Dim: d, Doc: "Adam's first moment"},
 		fcfV:     {Name: "item.v", Scope: server, PerItem: true, Dim: d, Doc: "Adam's second moment"},
@@ -77,7 +80,7 @@ func (m *FCF) Visit(int) method.Visit {
 	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		item, grad, outer := &w.View[fcfItem], &w.View[fcfGrad], &w.View[fcfOuter]
 		if w.View[fcfGram].Val[0] == 0 {
-			return // the coordinator has yet to make the products of the rows
+			return // the coordinator has not computed the Gram matrix yet
 		}
 		b := w.Batch(0, len(w.Samples.Item))
 		x := m.solve(w, b)
@@ -92,7 +95,7 @@ func (m *FCF) Visit(int) method.Visit {
 }
 
 // solve sets the user's vector to (gram + alpha sum k y y' + reg I)^-1 sum (1+alpha k) y,
-// where k is how often the user has the item.
+// where k is the number of times the user has the item.
 func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -105,9 +108,9 @@ func (m *FCF) solve(w *method.Work, b *method.Batch) []float32 {
 	return user
 }
 
-// Update: the gradient of a row is -2 got + 2 outer row + 2 reg row, with the sums
-// of a cohort standing for those of all users. Before there are products of the rows
-// devices send nothing, and noise on it must not be taken for a gradient.
+// Update computes the gradient of a row, -2 got + 2 outer row + 2 reg row, with the
+// cohort's sums scaled up to all users. Before the first Gram matrix devices send zeros,
+// and Update ignores them: with noise they would look like a gradient.
 func (m *FCF) Update(g *method.Global) {
 	d, s := m.Dim, g.Stride[fcfItem]
 	value, grad := g.Value[fcfItem], g.Aggregate[fcfGrad]

@@ -8,8 +8,9 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// RankGain is how well scores rank a target among the items that the user does not have,
-// ties against it: its NDCG@10 among all of them, and that among 99 drawn from them.
+// RankGain measures how well scores rank a target among the items that the user does not
+// have; ties count against the target. It returns the target's NDCG@10 among all of them
+// plus its expected NDCG@10 among 99 sampled ones.
 func RankGain(w *method.Work, scores []float32, target uint32) float32 {
 	want, above := scores[target], -1 // the target is not above itself
 	for _, x := range scores {
@@ -32,27 +33,27 @@ func RankGain(w *method.Work, scores []float32, target uint32) float32 {
 	return float32(gain(float64(above)) + gain(float64(above)*99/float64(max(others, 99))))
 }
 
-// Mixture is what of the blended scores is the sequence head's, and what that of a model
-// over pairs of items.
+// Mixture holds the weights of the sequence head and of the item-item model in a blended
+// score. The user's vector has the rest.
 type Mixture struct{ Head, Items float32 }
 
-// MixtureGrid is the settings that devices judge: each Recency with each Share.
+// MixtureGrid lists the settings that devices compare: each Recency with each Mixture.
 type MixtureGrid struct {
 	Recency []learn.Recency
 	Mixture []Mixture
 }
 
-// Len is how many settings there are.
+// Len returns the number of settings.
 func (g MixtureGrid) Len() int { return len(g.Recency) * len(g.Mixture) }
 
-// At is setting k.
+// At returns setting k.
 func (g MixtureGrid) At(k int) (learn.Recency, Mixture) {
 	return g.Recency[k/len(g.Mixture)], g.Mixture[k%len(g.Mixture)]
 }
 
-// Judge adds how well each setting ranks the target. recent scores all items by one
-// Recency, next holds the head's scores, and items those of the model over pairs, or
-// nothing.
+// Judge adds the RankGain of each setting to merit. recent scores all items with one
+// Recency, next holds the sequence head's scores, and items those of the item-item model;
+// it may be nil.
 func (g MixtureGrid) Judge(w *method.Work, target uint32, next, items []float32, recent func(learn.Recency) []float32,
 	merit []float32,
 ) {
@@ -74,7 +75,7 @@ func (g MixtureGrid) Judge(w *method.Work, target uint32, next, items []float32,
 	}
 }
 
-// Best is the setting with the most merit, the first of equals.
+// Best returns the setting with the largest merit; of equals, the first.
 func (g MixtureGrid) Best(merit []float32) int {
 	best := 0
 	for k, x := range merit[:g.Len()] {

@@ -8,14 +8,14 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// IALS is implicit alternating least squares, with the objective and the weights of
-// Rendle et al. (2022), and with shared curvature, which is Tacit's own. A device keeps
-// nothing: from the item rows it solves for its vector p in closed form, and sends three
-// sums: of each of its items the gradient (1 - p.q) p, and the matrices p p' and n p p',
-// where n is how many items it has. In ALS the coordinator would need a matrix for each
-// item; here all items share one, so an update is as large as the table. The step is zero
-// where the gradient is, so what it ends at is what ALS ends at. The first round counts
-// how many devices have each item, and the others count on.
+// IALS is implicit alternating least squares with the objective and weights of Rendle et
+// al. (2022) and with shared curvature, which is Tacit's own. A device stores nothing: it
+// solves for its vector p in closed form from the item rows, and sends three sums: the
+// gradient (1 - p.q) p for each of its items, and the matrices p p' and n p p', where n
+// is the number of its items. ALS would need a matrix per item; here all items share one,
+// so an update is only as large as the item table. The step is zero exactly where the
+// gradient is zero, so it converges to the solution of ALS. The first round only counts
+// the devices that have each item; later rounds refine the counts.
 type IALS struct {
 	Dim      int     `default:"64" min:"1" max:"512" range:"16|32|64|128" doc:"embedding dimension"`
 	A0       float64 `default:"0.1" min:">0" range:"0.01..1,log" doc:"weight of items that the user does not have"`
@@ -47,14 +47,15 @@ const (
 	alsUser         // ephemeral: p
 	alsMove         // server: momentum
 	alsN            // server: devices that have an item
-	alsG            // server: p p' of all users
+	alsG            // server: the sum of p p' over all users
 	alsC            // server: the mean curvature
 	alsMean         // server: the mean rows of the last rounds
-	alsTimes        // server: how many rounds they are of
+	alsTimes        // server: the number of rounds in the mean
 	alsSlots
 )
 
-// reach is that of the numbers of p p' and of a gradient: rows grow as they get shorter.
+// reach bounds the numbers of p p' and of a gradient: with fewer dimensions the rows are
+// longer.
 func (m *IALS) reach() float64 { return 64 / float64(m.Dim) }
 
 func (m *IALS) Slots(items int) []method.Slot {
@@ -64,30 +65,37 @@ func (m *IALS) Slots(items int) []method.Slot {
 			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start / float64(d) * 8}, Doc: "item rows",
 		},
-		alsGram: {Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d, Doc: "the item rows' products"},
+		alsGram: {
+			Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d,
+			Doc: "Gram matrix of the item rows",
+		},
 		alsGrad: {
 			Name: "gradient", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d, Range: reach,
 			Doc: "gradient of the rows of a device's own items",
 		},
 		alsOuter: {
 			Name: "outer", Scope: shared, Upload: method.Sum, Rows: d, Dim: d, Range: reach, HighPrecision: true,
-			Doc: "a user's vector times itself",
+			Doc: "outer product of the user's vector",
 		},
 		alsCurve: {
 			Name: "curve", Scope: shared, Upload: method.Sum, Rows: d, Dim: d, Range: reach * float64(items) / 2,
-			HighPrecision: true, Doc: "the same, times the number of its items",
+			HighPrecision: true, Doc: "the same, times the number of the device's items",
 		},
 		alsCount: {
 			Name: "count", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1, Range: 1,
 			Doc: "1 for each item that a device has",
 		},
-		alsUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
-		alsMove:  {Name: "move", Scope: server, PerItem: true, Dim: d, Doc: "momentum"},
-		alsN:     {Name: "n", Scope: server, PerItem: true, Dim: 1, Doc: "devices that have an item"},
-		alsG:     {Name: "users", Scope: server, Rows: d, Dim: d, Doc: "users' vectors times themselves"},
-		alsC:     {Name: "curvature", Scope: server, Rows: d, Dim: d, Doc: "that of the mean item"},
-		alsMean:  {Name: "mean", Scope: server, PerItem: true, Dim: d, Doc: "item rows, over the last rounds"},
-		alsTimes: {Name: "times", Scope: server, Rows: 1, Dim: 1, Doc: "how many rounds these are"},
+		alsUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
+		alsMove: {Name: "move", Scope: server, PerItem: true, Dim: d, Doc: "momentum"},
+		alsN: {Name: "n", Scope: server, PerItem: true, Dim: 1, Doc: "estimated number of devices that have " +
+			"each item"},
+		alsG: {
+			Name: "users", Scope: server, Rows: d, Dim: d,
+			Doc: "sum of the outer products of all users' vectors",
+		},
+		alsC:     {Name: "curvature", Scope: server, Rows: d, Dim: d, Doc: "curvature of the mean item"},
+		alsMean:  {Name: "mean", Scope: server, PerItem: true, Dim: d, Doc: "mean item rows of the last rounds"},
+		alsTimes: {Name: "times", Scope: server, Rows: 1, Dim: 1, Doc: "number of rounds in the mean"},
 	}
 }
 
@@ -130,7 +138,7 @@ func (m *IALS) solve(w *method.Work, b *method.Batch) []float32 {
 	return p
 }
 
-// Update steps along the gradient, bent by what all items share.
+// Update takes a Newton step with the curvature that all items share.
 func (m *IALS) Update(g *method.Global) {
 	c, all := m.curve(g.Stride[alsItem]), float64(g.Users)/float64(g.Devices)
 	item, mean := g.Value[alsItem], g.Value[alsMean]

@@ -5,16 +5,16 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// SymmetricRows is a symmetric matrix over so many items, as rows of a PerItem slot in which
-// each pair has one place: (i, j) is in row i, at the distance from i to j counted
-// around the catalogue, where that is the shorter way. All rows are alike, so half
-// of the matrix is half of the bytes.
+// SymmetricRows is a symmetric matrix over a number of items, stored as rows of a PerItem
+// slot with one entry per pair. The pair (i, j) is in row i at the cyclic distance from i
+// to j if that is at most half of the catalogue, and otherwise in row j. All rows have
+// the same length, so the slot has half the size of the full matrix.
 type SymmetricRows uint32
 
-// Dim is the length of a row.
+// Dim returns the length of a row.
 func (n SymmetricRows) Dim() int { return int(n)/2 + 1 }
 
-// Place is where the pair (i, j) is.
+// Place returns the row and the column of the pair (i, j).
 func (n SymmetricRows) Place(i, j uint32) (row, at uint32) {
 	d := j - i
 	if j < i {
@@ -26,14 +26,14 @@ func (n SymmetricRows) Place(i, j uint32) (row, at uint32) {
 	return i, d
 }
 
-// Whole writes the matrix out, with ridge added to its diagonal. Items that keep does
-// not hold have zeros.
+// Whole returns the full matrix with ridge added to its diagonal. Rows and columns of
+// items not in keep are zero.
 func (n SymmetricRows) Whole(rows []float32, stride int, ridge float64, keep []bool) *Dense {
 	d := NewDense(int(n))
 	for i := range uint32(n) {
 		for at, x := range rows[int(i)*stride:][:n.Dim()] {
 			j := (i + uint32(at)) % uint32(n)
-			if x != 0 && keep[i] && keep[j] { // a place that no pair has holds nothing
+			if x != 0 && keep[i] && keep[j] { // entries without a pair are zero
 				d.Data[int(i)*d.Stride+int(j)] = x
 				d.Data[int(j)*d.Stride+int(i)] = x
 			}
@@ -43,8 +43,8 @@ func (n SymmetricRows) Whole(rows []float32, stride int, ridge float64, keep []b
 	return d
 }
 
-// FrequentItems says which items at least few devices have; counts is the first number of
-// each row.
+// FrequentItems reports which items at least few devices have. The first number of each
+// row of counts is the item's count.
 func FrequentItems(counts []float32, n, stride, few int) []bool {
 	keep := make([]bool, n)
 	for i := range keep {
@@ -53,8 +53,8 @@ func FrequentItems(counts []float32, n, stride, few int) []bool {
 	return keep
 }
 
-// Pairs adds 1 to each pair of a device's distinct items, an item with itself too.
-// Rows of the slot follow one another from row base on.
+// Pairs adds 1 for each pair of a device's distinct items, including each item with
+// itself. base is the slot's first row.
 func (n SymmetricRows) Pairs(items []uint32, base uint32, v *method.View) {
 	for x, i := range items {
 		for _, j := range items[x:] {
@@ -64,9 +64,9 @@ func (n SymmetricRows) Pairs(items []uint32, base uint32, v *method.View) {
 	}
 }
 
-// Ease turns the sums of Pairs into the weights of EASE: row i of dst holds -P_ij/P_jj,
-// where P = (gram + reg I)^-1, and 0 for i itself. Items that keep does not hold
-// have zeros.
+// Ease computes the weights of EASE from the sums of Pairs: row i of dst holds
+// -P_ij/P_jj, where P = (gram + reg I)^-1, and 0 on the diagonal. Rows and columns of
+// items not in keep are zero.
 func (n SymmetricRows) Ease(keep []bool, gram []float32, stride int, reg float64, dst []float32, wide int) {
 	clear(dst)
 	d := n.Whole(gram, stride, reg, keep)
@@ -83,16 +83,17 @@ func (n SymmetricRows) Ease(keep []bool, gram []float32, stride int, reg float64
 	}
 }
 
-// Slit is a linear model of the items to come, from those that were: with L[t,i] = Rho^(t-s)
-// for the item i at place s <= t of a history and T[t,j] = Ahead^(r-t-1) for j at r > t, it
-// is B = (L'L + Reg I)^-1 L'T, over the places of all histories that have an item after them.
+// Slit is a linear model that predicts later items from earlier ones. With L[t,i] =
+// Rho^(t-s) for item i at position s <= t of a history, and T[t,j] = Ahead^(r-t-1) for
+// item j at position r > t, it is B = (L'L + Reg I)^-1 L'T over all positions that have a
+// later item.
 type Slit struct{ Rho, Ahead, Reg float64 }
 
-// tiny is a weight beside 1 that float32 does not see.
+// tiny is a weight that float32 cannot add to 1.
 const tiny = 1.0 / (1 << 24)
 
-// Sums adds L'L to past and L'T to next, whose rows follow one another from firstPast
-// and firstNext on. A place counts the items at most so far away that their weight is seen.
+// Sums adds L'L to past and L'T to next; firstPast and firstNext are their first rows. It
+// skips items so far away that their weight is below tiny.
 func (s Slit) Sums(w *method.Work, history []uint32, firstPast, firstNext uint32, past, next *method.View) {
 	n, half := len(history), SymmetricRows(w.Items)
 	mark := w.Mark()
@@ -107,7 +108,7 @@ func (s Slit) Sums(w *method.Work, history []uint32, firstPast, firstNext uint32
 			break
 		}
 	}
-	tail := 0.0 // sum of Rho^2a over the places from here to the last but one
+	tail := 0.0 // sum of Rho^2a over the positions from here to the last but one
 	for r := n - 1; r >= 0; r-- {
 		j := history[r]
 		for m := range min(r+1, reach) {
@@ -126,8 +127,8 @@ func (s Slit) Sums(w *method.Work, history []uint32, firstPast, firstNext uint32
 	}
 }
 
-// CountOnce adds 1 for each item of a list, once: a device that counts has its part in the
-// item's row. first is the first row of count.
+// CountOnce adds 1 for each distinct item of a list: the device contributes to the item's
+// row. first is the first row of count.
 func CountOnce(w *method.Work, list []uint32, first uint32, count *method.View) {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -141,7 +142,7 @@ func CountOnce(w *method.Work, list []uint32, first uint32, count *method.View) 
 	}
 }
 
-// Weights turns the sums into B. Items that keep does not hold have zeros.
+// Weights computes B from the sums. Rows and columns of items not in keep are zero.
 func (s Slit) Weights(keep []bool, past []float32, stride int, next []float32, wide int, dst []float32) {
 	n := len(keep)
 	clear(dst)
@@ -159,8 +160,8 @@ func (s Slit) Weights(keep []bool, past []float32, stride int, next []float32, w
 	d.Solve(dst, n, wide)
 }
 
-// Scores sets dst to the sum of the weights' rows over a history, the newest whole and
-// each earlier one less by Rho.
+// Scores sets dst to the sum of the weight rows of a history; the newest has weight 1,
+// and each earlier one Rho times less.
 func (s Slit) Scores(weights *method.View, history []uint32, dst []float32) {
 	clear(dst)
 	power := 1.0

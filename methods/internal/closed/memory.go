@@ -11,7 +11,8 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Rates are how much of an item is left in a memory one step later.
+// Rates are the decay rates of a Memory: the fraction of an item that is left one step
+// later.
 type Rates []float32
 
 func (r Rates) MarshalText() ([]byte, error) {
@@ -27,7 +28,7 @@ func (r *Rates) UnmarshalText(b []byte) error {
 	for word := range strings.SplitSeq(string(b), ",") {
 		x, err := strconv.ParseFloat(strings.TrimSpace(word), 32)
 		if err != nil || !(x >= 0 && x < 1) || len(out) == 8 {
-			return fmt.Errorf("want up to 8 rates from 0 to below 1, such as 0,0.5,0.9")
+			return fmt.Errorf("must be 1 to 8 rates of at least 0 and below 1, such as 0,0.5,0.9")
 		}
 		out = append(out, float32(x))
 	}
@@ -35,17 +36,17 @@ func (r *Rates) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// Memory is what a history leaves: for each rate the sum of its items' rows at unit
-// length, the newest whole and each earlier one less by the rate; and a 1 at the end.
+// Memory summarises a history as a vector: for each rate, the decayed sum of its items'
+// rows at unit length, the newest with weight 1; and a constant 1 at the end.
 type Memory struct {
 	Rates Rates
 	Dim   int
 }
 
-// Wide is the length of a memory.
+// Wide returns the length of a memory.
 func (m Memory) Wide() int { return len(m.Rates)*m.Dim + 1 }
 
-// Range is what no number of a memory is above: rows are seen at unit length.
+// Range returns the largest magnitude of a number in a memory. Rows have unit length.
 func (m Memory) Range() float64 {
 	most := float32(0)
 	for _, rho := range m.Rates {
@@ -54,7 +55,7 @@ func (m Memory) Range() float64 {
 	return 1 / (1 - float64(most))
 }
 
-// See adds an item's row.
+// See adds an item's row to a memory.
 func (m Memory) See(row, memory []float32) {
 	norm := float32(math.Sqrt(float64(vec.Dot(row, row))))
 	if norm == 0 {
@@ -69,7 +70,7 @@ func (m Memory) See(row, memory []float32) {
 	memory[len(m.Rates)*m.Dim] = 1
 }
 
-// Of is the memory of a whole history.
+// Of sets memory to that of a whole history.
 func (m Memory) Of(item *method.View, history []uint32, memory []float32) {
 	clear(memory)
 	for _, i := range history {
@@ -77,9 +78,9 @@ func (m Memory) Of(item *method.View, history []uint32, memory []float32) {
 	}
 }
 
-// Sums adds, for each item of a history but the first, the memory before it to the
-// item's row of next, which follow one another from row base on, and the memories
-// times themselves to square.
+// Sums adds, for each item of a history except the first, the memory before it to the
+// item's row of next, and the outer product of that memory to square. base is the first
+// row of next.
 func (m Memory) Sums(w *method.Work, item *method.View, history []uint32, base uint32, next, square *method.View,
 	memory []float32,
 ) {
@@ -101,9 +102,9 @@ func (m Memory) Sums(w *method.Work, item *method.View, history []uint32, base u
 	learn.Gemm(&w.Scratch, m.Wide(), m.Wide(), n, x.T(), x, vec.Rows(square.Val, s))
 }
 
-// Head is the ridge regression of the next item on the memory before it: each row
-// of head becomes (square + reg tr(square)/(100 wide) I)^-1 next. Items that keep does
-// not hold have zeros.
+// Head computes the ridge regression of the next item on the memory before it: each row
+// of head becomes (square + reg tr(square)/(100 wide) I)^-1 next. Rows of items not in
+// keep are zero.
 func (m Memory) Head(keep []bool, reg float64, square []float32, next, head []float32, stride int) {
 	f := m.Wide()
 	a, trace := make([]float64, f*f), 0.0

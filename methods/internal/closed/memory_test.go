@@ -10,8 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// The head is ridge regression: its rows are the solution of the normal equations
-// that a dense solver finds.
+// A dense solver finds the same solution of the normal equations.
 func TestTheSequenceHeadIsRidgeRegression(t *testing.T) {
 	m := Memory{Rates: Rates{0, 0.5}, Dim: 3}
 	r, f, items := rand.New(rand.NewPCG(1, 2)), m.Wide(), 6
@@ -79,11 +78,11 @@ func TestRatesAreReadAndWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, _ := r.MarshalText(); string(b) != "0,0.5,0.9" {
-		t.Errorf("became %q", b)
+		t.Errorf("MarshalText returns %q", b)
 	}
 	for _, bad := range []string{"", "1", "-0.1", "x", "nan", "0,0,0,0,0,0,0,0,0"} {
 		if err := new(Rates).UnmarshalText([]byte(bad)); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }

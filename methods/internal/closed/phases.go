@@ -1,14 +1,14 @@
 package closed
 
-// The phases of shared-curvature iALS, whose objective is that of Rendle et al. (2022), and
-// then those that Tacit adds.
+// The phases of shared-curvature iALS, with the objective of Rendle et al. (2022),
+// followed by those that Tacit adds.
 const (
-	alsCounts   = iota // say which items there are
+	alsCounts   = iota // count the devices that have each item
 	alsSolves          // step
-	alsAverages        // step, and take the rows into their mean
-	alsSettles         // and take the mean as the rows
-	tacHeads           // the sequence head, and pairs of items
-	tacChooses         // judge the settings
+	alsAverages        // step, and update the mean of the rows
+	alsSettles         // the same, then replace the rows with their mean
+	tacHeads           // learn the sequence head and the item-item model
+	tacChooses         // compare the settings
 )
 
 func (m *IALS) Phase(round, rounds int) (int, string) {
@@ -23,10 +23,10 @@ func (m *IALS) Phase(round, rounds int) (int, string) {
 	return alsSolves, "solve"
 }
 
-// Transfers: counts always, everything else after the first round.
+// Transfers sends counts in every round, and everything else after the first round.
 func (m *IALS) Transfers(phase, slot int) bool { return phase > alsCounts || slot == alsCount }
 
-// ReportsFinalRound: the mean rows come last.
+// ReportsFinalRound reports whether the last round replaces the rows with their mean.
 func (m *IALS) ReportsFinalRound() bool { return m.Average > 0 }
 
 func (m *Tacit) Phase(round, rounds int) (int, string) {
@@ -39,7 +39,7 @@ func (m *Tacit) Phase(round, rounds int) (int, string) {
 	return m.IALS.Phase(round, max(rounds-2, 1))
 }
 
-// Transfers says what a phase needs.
+// Transfers returns the slots that a phase needs.
 func (m *Tacit) Transfers(phase, slot int) bool {
 	switch phase {
 	case tacHeads:
@@ -50,5 +50,5 @@ func (m *Tacit) Transfers(phase, slot int) bool {
 	return slot < alsSlots && m.IALS.Transfers(phase, slot)
 }
 
-// ReportsFinalRound: only the last round has all of it.
+// ReportsFinalRound is true: only the last round chooses the setting.
 func (m *Tacit) ReportsFinalRound() bool { return true }

@@ -6,19 +6,20 @@ import (
 	"github.com/tacit-rec/tacit/learn"
 )
 
-// Sketch makes EASE of a thin slice of the Gram matrix G: of Y = G Q, where Q has Rank
-// columns. With F = Y chol(Q'Y)^-T it takes G as F F' and a diagonal that keeps the
-// count of each item (Nystrom), so that EASE needs no inverse larger than Rank (Woodbury).
+// Sketch computes EASE from Y = G Q, where G is the Gram matrix and Q has Rank columns.
+// With F = Y chol(Q'Y)^-T it approximates G by F F' plus a diagonal that keeps each
+// item's count (Nystrom), so that EASE inverts no matrix larger than Rank (Woodbury).
 type Sketch struct {
 	Items, Rank, Stride int
 	Reg                 float64
-	Few                 int     // items that fewer devices sent are left out
-	All                 float64 // devices that each one stands for
+	Few                 int     // items that fewer devices sent are excluded
+	All                 float64 // users per reporting device
 }
 
-// Make turns a round's sums into rows R of dst, with a number behind each, so that
-// the weights of EASE are R_i . R_j / number_j, or 0 where that is 0, and sets q to an orthonormal base of
-// the sums' columns, for the next pass. A row of sums holds Y and the item's count.
+// Make computes the rows R of dst, each followed by a divisor, from a round's sums. The
+// weights of EASE are R_i . R_j / divisor_j, or 0 if the divisor is 0. It sets q to an
+// orthonormal basis of the sums' columns, for the next round. A row of sums holds Y and
+// the item's count.
 func (s Sketch) Make(sums, q, dst []float32) {
 	n, k := s.Items, s.Rank
 	y, count := make([]float64, n*k), make([]float64, n)
@@ -44,8 +45,8 @@ func (s Sketch) Make(sums, q, dst []float32) {
 	}
 }
 
-// nystrom returns F, with F F' the best that Y = G Q tells of G. A trace of Q is added to Y,
-// or rounding would make Q'Y indefinite.
+// nystrom returns F with F F' the Nystrom approximation of G from Y = G Q. It adds a
+// small multiple of Q to Y; otherwise rounding errors could make Q'Y indefinite.
 func (s Sketch) nystrom(y, q []float64) []float64 {
 	n, k := s.Items, s.Rank
 	core, long := gramOf(q, y, n, k), gramOf(q, q, n, k)
@@ -73,8 +74,8 @@ func (s Sketch) nystrom(y, q []float64) []float64 {
 	return f
 }
 
-// rows sets R_i = L^-1 F_i / d_i, with d the diagonal that is left and L L' = I + F'F/d:
-// then (G + Reg I)^-1 has -R_i . R_j beside its diagonal, and there 1/d_i - R_i . R_i.
+// rows sets R_i = L^-1 F_i / d_i, with d the remaining diagonal and L L' = I + F'F/d.
+// Then (G + Reg I)^-1 is -R_i . R_j off the diagonal and 1/d_i - R_i . R_i on it.
 func (s Sketch) rows(f, count []float64, dst []float32) {
 	n, k := s.Items, s.Rank
 	d, inner := make([]float64, n), make([]float64, k*k)
@@ -128,7 +129,7 @@ func dot64(a, b []float64) (s float64) {
 	return s
 }
 
-// gramOf is a'b of two n by k matrices.
+// gramOf returns a'b for two n by k matrices.
 func gramOf(a, b []float64, n, k int) []float64 {
 	out := make([]float64, k*k)
 	for i := range n {
@@ -145,8 +146,8 @@ func gramOf(a, b []float64, n, k int) []float64 {
 	return out
 }
 
-// orthonormal makes the columns of an n by k matrix orthonormal, in their order, twice
-// over for the rounding of the first time. A column that the others make up becomes zero.
+// orthonormal makes the columns of an n by k matrix orthonormal, in order, with two
+// passes against rounding errors. A column that depends on earlier ones becomes zero.
 func orthonormal(y []float64, n, k int) {
 	col := make([][]float64, k)
 	for a := range col {

@@ -5,10 +5,10 @@ import (
 )
 
 // SLIT is the linear model of item transitions of Choi et al. (WWW 2021), federated. It
-// regresses the items that come after a place of a history on those before it, both
-// weighed by how far they are from it. Its sums over pairs of a device's items are sent
-// once, and the coordinator solves; so one round is exact. The paper also weighs
-// by the age of a session; here each device has one history.
+// regresses the items after a position of a history on those before it, both weighted by
+// their distance from the position. Devices send sums over pairs of their items once, and
+// the coordinator solves, so one round is exact. The paper also weights sessions by age;
+// here each device has one history.
 type SLIT struct {
 	Rho   float64 `default:"0.8" min:"0" max:"<1" range:"0.5..0.95" doc:"decay per step back"`
 	Ahead float64 `default:"0.5" min:"0" max:"<1" range:"0..0.9" doc:"decay per step ahead"`
@@ -33,21 +33,21 @@ func (m *SLIT) Slots(items int) []method.Slot {
 	return []method.Slot{
 		slitWeight: {
 			Name: "weight", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: items,
-			Doc: "what an item says of each that may come",
+			Doc: "weights from an item to every possible next item",
 		},
 		slitPast: {
 			Name: "past", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: SymmetricRows(items).Dim(),
-			Doc: "decayed pairs of what was, by half of the matrix",
+			Doc: "decayed pairs of earlier items; half of the symmetric matrix",
 		},
 		slitNext: {
 			Name: "next", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: items,
-			Doc: "decayed pairs of an item and one that came after it",
+			Doc: "decayed pairs of an item and a later one",
 		},
 		slitCount: {
 			Name: "count", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 1,
-			Doc: "1 for each item with one before and one after it",
+			Doc: "1 for each item that has an earlier and a later one",
 		},
-		slitScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items"},
+		slitScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "scores of all items"},
 	}
 }
 
@@ -63,7 +63,7 @@ func (m *SLIT) Visit(int) method.Visit {
 			return
 		}
 		m.model().Sums(w, w.History, first(w, slitPast), first(w, slitNext), &w.View[slitPast], &w.View[slitNext])
-		// An item inside has a part in its row and in its column.
+		// Only inner items contribute to both their row and their column.
 		CountOnce(w, w.History[1:len(w.History)-1], first(w, slitCount), &w.View[slitCount])
 	}}
 }

@@ -10,7 +10,7 @@ import (
 // history. A device recommends with a vector that it solves for with more weight on its
 // newest items, which requires no upload, blended with a sequence head: a ridge regression
 // of the next item on decayed sums of the previous ones, which takes one round. In the last
-// round each device hides its newest item from itself, ranks it with every setting of a
+// round each device holds out its newest item, ranks it with every setting of a
 // small grid, and sends how well each setting did; the coordinator chooses the best. No
 // tuning is needed, and held-out items are not used. Tacit is not a published method;
 // SLIST (Choi et al. 2021) has similar closed-form models on items instead of vectors.
@@ -32,12 +32,12 @@ var (
 
 const (
 	tacHead   = alsSlots + iota // broadcast, after its round
-	tacSquare                   // sum: memories times themselves
+	tacSquare                   // sum: outer products of memories
 	tacNext                     // sum: the memory before an item
-	tacMerit                    // sum: how well each setting did
-	tacChoice                   // broadcast: the setting, from 1; 0 before there is one
+	tacMerit                    // sum: the rank gain of each setting
+	tacChoice                   // broadcast: the chosen setting, from 1; 0 before the choice
 	tacMemory                   // ephemeral
-	tacItems                    // the first of those of pairs
+	tacItems                    // the first slot of the item-item model
 )
 
 func (m *Tacit) memory() Memory { return Memory{Rates: m.Rates, Dim: m.Dim} }
@@ -51,7 +51,7 @@ func (m *Tacit) Slots(items int) []method.Slot {
 		},
 		method.Slot{
 			Name: "square", Scope: shared, Upload: method.Sum, Rows: f, Dim: f, Range: reach * float64(items),
-			HighPrecision: true, Doc: "memories times themselves, in the head's round",
+			HighPrecision: true, Doc: "outer products of memories, in the head's round",
 		},
 		method.Slot{
 			Name: "next", Scope: shared, Upload: method.Sum, PerItem: true, Dim: f, Range: reach,
@@ -63,7 +63,7 @@ func (m *Tacit) Slots(items int) []method.Slot {
 		},
 		method.Slot{
 			Name: "choice", Scope: shared, Upload: method.Broadcast, Rows: 1, Dim: 1,
-			Doc: "the best of them, from 1",
+			Doc: "the best setting, from 1",
 		},
 		method.Slot{Name: "memory", Scope: method.Ephemeral, Rows: 1, Dim: f, Doc: "decayed sums of the history"},
 	), m.pairs(items).slots(items)...)
@@ -85,7 +85,7 @@ func (m *Tacit) Visit(items int) method.Visit {
 	pairs := m.pairs(items)
 	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		switch past := w.History[:max(len(w.History)-1, 0)]; w.Phase {
-		case tacHeads: // the newest item is kept for judging
+		case tacHeads: // the newest item is held back for the choice
 			if len(past) > 1 {
 				m.memory().Sums(w, &w.View[alsItem], past, first(w, tacNext), &w.View[tacNext], &w.View[tacSquare],
 					w.View[tacMemory].Val)
@@ -104,7 +104,8 @@ func (m *Tacit) Visit(items int) method.Visit {
 	}}
 }
 
-// recent solves for a user whose newest items weigh most, and scores all items.
+// recent solves for the user's vector with more weight on the newest items, and scores
+// all items.
 func (m *Tacit) recent(w *method.Work, r learn.Recency, history []uint32) []float32 {
 	user, scores := w.View[alsUser].Val, w.Floats(w.Items)
 	items, weight, total := r.Weights(w, history)
@@ -114,7 +115,7 @@ func (m *Tacit) recent(w *method.Work, r learn.Recency, history []uint32) []floa
 	return scores
 }
 
-// follow scores all items by what came before.
+// follow scores all items with the sequence head.
 func (m *Tacit) follow(w *method.Work, history []uint32) []float32 {
 	memory, scores := w.View[tacMemory].Val, w.Floats(w.Items)
 	m.memory().Of(&w.View[alsItem], history, memory)

@@ -5,28 +5,28 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// pairs is what Tacit has of SLIT (Choi et al. 2021), beside its own parts.
+// pairs is Tacit's optional item-item model, that of SLIT (Choi et al. 2021).
 type pairs struct {
 	on  bool
 	few int
 }
 
-// tacSLIT are settings that are good on histories of hundreds of items and of dozens.
+// tacSLIT holds settings that work for histories of dozens and of hundreds of items.
 var tacSLIT = Slit{Rho: 0.8, Ahead: 0.5, Reg: 500}
 
-// autoItems is the largest catalogue that is worth a matrix over its pairs.
+// autoItems is the largest catalogue for which items=auto learns the item-item model.
 const autoItems = 4000
 
-// Slots, beside tacItems, which is the weights.
+// Slots of the item-item model after tacItems, its weights.
 const (
 	tacPast   = tacItems + 1 + iota // sum
 	tacAfter                        // sum
-	tacWithin                       // sum: 1 for each item with one before and one after it
+	tacWithin                       // sum: 1 for each item that has an earlier and a later one
 	tacScore                        // ephemeral
 )
 
-// tacGrid is what devices judge in the last round, and tacWider what they judge where there
-// are pairs.
+// Devices compare the settings of tacGrid in the last round, or those of tacWider with the
+// item-item model.
 var (
 	tacRecency = []learn.Recency{
 		{Rho: 0.8, Boost: 2, Base: 0.05},
@@ -67,25 +67,25 @@ func (p pairs) slots(items int) []method.Slot {
 	return []method.Slot{
 		{
 			Name: "weight", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: items,
-			Doc: "what an item says of each that may come",
+			Doc: "weights from an item to every possible next item",
 		},
 		{
 			Name: "past", Scope: shared, Upload: method.Sum, PerItem: true, Dim: SymmetricRows(items).Dim(), Range: 6,
-			Doc: "decayed pairs of what was, by half of the matrix, in the head's round",
+			Doc: "decayed pairs of earlier items; half of the symmetric matrix, in the head's round",
 		},
 		{
 			Name: "after", Scope: shared, Upload: method.Sum, PerItem: true, Dim: items, Range: 2,
-			Doc: "decayed pairs of an item and one that came after it, in the head's round",
+			Doc: "decayed pairs of an item and a later one, in the head's round",
 		},
 		{
 			Name: "within", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1, Range: 1,
-			Doc: "1 for each item with one before and one after it, in the head's round",
+			Doc: "1 for each item that has an earlier and a later one, in the head's round",
 		},
-		{Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "the scores of all items by the pairs"},
+		{Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "item-item scores of all items"},
 	}
 }
 
-// first is the row of a slot's sums that item 0 has.
+// first returns the row of item 0 in a slot's sums.
 func first(w *method.Work, slot int) uint32 { return w.Samples.Wr[slot][0] - w.Samples.Item[0] }
 
 func (p pairs) sums(w *method.Work, past []uint32) {
@@ -95,7 +95,8 @@ func (p pairs) sums(w *method.Work, past []uint32) {
 	}
 }
 
-// scores are those of all items, at a standard deviation of 1; nil without pairs.
+// scores returns the item-item scores of all items at a standard deviation of 1, or nil
+// without the model.
 func (p pairs) scores(w *method.Work, history []uint32) []float32 {
 	if !p.on {
 		return nil

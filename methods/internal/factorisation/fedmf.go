@@ -5,10 +5,10 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// FedMF is federated matrix factorisation (Chai et al. 2020) in the form that the
-// PFedRec paper compares with: the user's vector stays on the device, item rows are
-// averaged, and devices recommend with the coordinator's newest rows. It trains as
-// PFedRec does. The encryption of the original is left out.
+// FedMF is federated matrix factorisation (Chai et al. 2020) in the form that the PFedRec
+// paper compares with: the user's vector stays on the device, item rows are averaged, and
+// devices recommend with the coordinator's newest rows. It trains as PFedRec does. The
+// encryption of the original is not implemented.
 type FedMF struct{ dual }
 
 var (

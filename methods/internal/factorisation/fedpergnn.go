@@ -8,24 +8,25 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// FedPerGNN is a graph network on each device (Wu et al., Nature Communications
-// 2022): a star of the user's items, extended by the users who share one. With e an
-// item's row and n the neighbours' mean by attention, an item's state is
-// h = e + near*n, the user's is q = u + graph * sum of a*h over its items, where a is
-// the softmax of u.h/sqrt(dim), and the logit is q.h + bias. While training, the
-// items are those of the mini-batch; to recommend, all.
+// FedPerGNN is a graph network on each device (Wu et al., Nature Communications 2022): a
+// star of the user's items, extended by the users who share an item. With e an item's row
+// and n the attention-weighted mean of its neighbours, an item's state is h = e + near*n,
+// the user's state is q = u + graph * sum of a*h over its items, where a is the softmax
+// of u.h/sqrt(dim), and the logit is q.h + bias. Training uses the items of the
+// mini-batch; recommending uses all items of the user.
 //
-// Neighbours meet through the coordinator: a device adds u, weighed by the exponential
-// of its own u.h/sqrt(dim), to a sum for each of its items. The sum over its weight is
-// the softmax over all who have the item, of which nobody sees more than that. But
-// what one device sends are its own items, each with its own vector: without masks
-// the coordinator reads both. The authors' third party sees as much.
+// Neighbours are exchanged through the coordinator: a device adds u, weighted by the
+// exponential of its u.h/sqrt(dim), to a sum for each of its items. The sum divided by
+// the total weight is the softmax over all devices that have the item, and devices see
+// only that quotient. A single update contains the device's items, each with its vector:
+// without secure aggregation the coordinator can read both. The authors' third party sees
+// as much.
 //
-// Mended against the authors' code: labels are not cut to whole numbers (which makes
-// all of them 0), attention over neighbours is normalised, predictions are compared
-// with their own labels. It trains as FedMF does, by binary cross entropy. Left out:
-// pseudo items, their noise (noise=laplace:SCALE adds such), dropout, and layers that
-// have weights. With FedMF's item rate a graph of 0.3 diverges.
+// Corrections of the authors' code: labels are not truncated to integers (which makes all
+// of them 0), attention over neighbours is normalised, and predictions are compared with
+// their own labels. Training is that of FedMF, with binary cross entropy. Not
+// implemented: pseudo items, their noise (noise=laplace:SCALE is similar), dropout, and
+// layers with weights. With FedMF's item learning rate, graph=0.3 diverges.
 type FedPerGNN struct {
 	dual
 	Near  float32 `default:"0.1" min:"0" range:"0|0.1|0.3|1" doc:"weight of the neighbours in an item's state"`
@@ -49,11 +50,11 @@ func (m *FedPerGNN) Slots(int) []method.Slot {
 	return append(m.net().slots(),
 		method.Slot{
 			Name: "near", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: m.Dim,
-			Doc: "mean vector of the users who have an item, by attention",
+			Doc: "attention-weighted mean vector of the users who have an item",
 		},
 		method.Slot{
 			Name: "sum", Scope: shared, Upload: method.Sum, PerItem: true, Dim: m.Dim + 1,
-			Doc: "a device's vector and its weight, for each of its items",
+			Doc: "the device's weighted vector and the weight, for each of its items",
 		})
 }
 
@@ -82,8 +83,8 @@ func (m *FedPerGNN) meet(w *method.Work) {
 	}
 }
 
-// Update moves the rows by the mean change, and divides the neighbours' sums by
-// their weights. An item that nobody brought keeps the neighbours that it had.
+// Update moves the rows by the mean delta, and divides the neighbours' sums by their
+// weights. An item without reports keeps its neighbours.
 func (m *FedPerGNN) Update(g *method.Global) {
 	vec.Axpy(1/float32(g.Devices), g.Aggregate[learn.ItemSlot], g.Value[learn.ItemSlot])
 	s, t := g.Stride[gnnNear], g.Stride[gnnSum]

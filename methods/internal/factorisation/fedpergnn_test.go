@@ -11,7 +11,7 @@ import (
 	"github.com/tacit-rec/tacit/methods/internal/testworld"
 )
 
-// starOnPaper scores every sample of a batch: item rows, neighbours, user, bias.
+// starOnPaper scores every sample of a batch in float64, as the paper defines it.
 func starOnPaper(e, n [][]float64, y []float32, u []float64, bias, near, graph float64) []float64 {
 	d := len(u)
 	dot := func(a, b []float64) (s float64) {
@@ -44,7 +44,7 @@ func starOnPaper(e, n [][]float64, y []float32, u []float64, bias, near, graph f
 	return z
 }
 
-// gnnAtWork is a device whose items have neighbours.
+// gnnAtWork returns a device whose items have neighbours.
 func gnnAtWork(t *testing.T, m *FedPerGNN) (*method.Work, rng.Rand) {
 	t.Helper()
 	p, err := local.NewPlan(m, local.Options{Items: 40, Rounds: 2, Batch: 64, Negatives: 2, Seed: 1, Plain: true})
@@ -132,12 +132,12 @@ func TestFedPerGNNWithoutItsGraphIsFedMF(t *testing.T) {
 
 // The coordinator's neighbours are the softmax over all devices that have the item.
 func TestNeighboursAreASoftmaxOverTheDevices(t *testing.T) {
-	// nothing moves, so one round says all
+	// learning rates are 0, so one round is enough
 	m := testworld.Set(t, method.Entry{New: func() method.Method { return &FedPerGNN{} }}.Build(), "lr=0", "near=0",
 		"graph=0")
 	run, _, _ := testworld.Trained(t, m, false)
 	near, stride := run.Value(gnnNear), 32
-	u := run.Value(learn.UserSlot) // all devices have it still
+	u := run.Value(learn.UserSlot) // the same on all devices
 	some := 0
 	for i := range len(near) / stride {
 		if near[i*stride] == 0 {

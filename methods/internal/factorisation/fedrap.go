@@ -70,7 +70,7 @@ func (m *FedRAP) Slots(int) []method.Slot {
 	return append([]method.Slot{common, own}, rest...)
 }
 
-// single is the head where there is one table.
+// single is the head if there is only one table.
 var single = method.Head{Item: 0, Vector: 1, Bias: 2}
 
 func (m *FedRAP) Head() *method.Head {

@@ -5,12 +5,12 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// FedRecon is federated reconstruction (Singhal et al. 2021) in the form that the
-// PFedRec paper compares with: the user's vector is kept nowhere. In each round a
-// device rebuilds it from scratch with the item rows frozen, then trains the item
-// rows with the vector frozen. To recommend, it rebuilds the vector against the
-// coordinator's newest rows. The original splits a device's data between the two
-// halves; here both see all of it.
+// FedRecon is federated reconstruction (Singhal et al. 2021) in the form that the PFedRec
+// paper compares with: the user's vector is not stored. In each round a device
+// reconstructs it from scratch with the item rows frozen, then trains the item rows with
+// the vector frozen. To recommend, it reconstructs the vector from the coordinator's
+// newest rows. The original splits a device's data between the two steps; here both use
+// all of it.
 type FedRecon struct {
 	Dim     int     `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
 	Recon   int     `default:"5" min:"1" max:"1000" range:"1|2|3|5|10" doc:"passes that reconstruct the user's vector"`
@@ -63,7 +63,7 @@ func (m *FedRecon) PluggedVisit(of method.Learner, items int, p learn.Plug) meth
 	return learn.Then(m.rebuild(of), learn.Epochs(m.Epochs, 0, learn.Alternate(steps...)))
 }
 
-// Ready rebuilds the vector against the newest rows.
+// Ready reconstructs the vector from the newest rows.
 func (m *FedRecon) Ready(int) method.Visit { return m.rebuild(m) }
 
 func (m *FedRecon) Check() error { return m.net().check() }

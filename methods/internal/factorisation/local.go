@@ -5,9 +5,8 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// Local is a reference, not a published method: each device trains alone, nothing
-// is shared, nothing is sent. What a federation is worth is what it gains over
-// this.
+// Local is a reference, not a published method: each device trains alone and sends
+// nothing. The gain over Local is what a federation is worth.
 type Local struct{ dual }
 
 var (

@@ -5,14 +5,14 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// MF is matrix factorisation (Koren et al. 2009) in one place: a baseline, and no
-// federation. Every history leaves its device. It is trained by Adam on mini-batches that mix all
-// users, with the same negatives and the same evaluation as the federated methods.
+// MF is centralised matrix factorisation (Koren et al. 2009): a baseline, not a
+// federation, because every history leaves its device. Adam trains it on mini-batches of
+// all users, with the same negatives and evaluation as the federated methods.
 type MF struct {
 	Dim   int     `default:"32" min:"1" max:"4096" doc:"embedding dimension"`
 	LR    float32 `default:"0.001" min:"0" range:"1e-4..1e-2,log" doc:"Adam's learning rate"`
 	Decay float32 `default:"0" min:"0" range:"0|1e-6|1e-5|1e-4|1e-3" doc:"weight decay of the rows that a batch touches"`
-	Start float64 `default:"0.1" min:"0" doc:"standard deviation of the rows at the start"`
+	Start float64 `default:"0.1" min:"0" doc:"standard deviation of the initial rows"`
 	Loss  string  `default:"bce" choices:"bce|squared" doc:"binary cross entropy, or squared error on ratings"`
 }
 

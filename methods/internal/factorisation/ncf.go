@@ -5,10 +5,10 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// NCF is neural collaborative filtering in one place (He et al. 2017), in the form
-// that the PFedRec paper compares with: a network of three hidden layers on the
-// user's and the item's row. A baseline, and no federation: every history leaves
-// its device. It is trained as MF is.
+// NCF is centralised neural collaborative filtering (He et al. 2017) in the form that the
+// PFedRec paper compares with: a network with three hidden layers on the user's and the
+// item's row. It is a baseline, not a federation, because every history leaves its
+// device. It trains as MF does.
 type NCF struct {
 	MF
 	Layers learn.Layers `default:"32,16,8" doc:"widths of the network's hidden layers"`

@@ -127,7 +127,7 @@ func (n net) rules(items int) (function []learn.Rule, rows learn.Rule) {
 	return function, learn.SGD(learn.ItemSlot, row, n.Decay)
 }
 
-// check reports a list of private layers that does not fit the network.
+// check rejects a list of private layers that does not fit the network.
 func (n net) check() error {
 	switch {
 	case n.private == "all" || n.private == "none" && len(n.layers) > 0:

@@ -7,8 +7,8 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// Methods that plug-ins may change. DualPer (Zhang et al. 2023) is what PFedRec does
-// already, and FedRAP has no single table to step on.
+// Methods that plug-ins may change. DualPer (Zhang et al. 2023) does not fit PFedRec, which
+// already does the same, or FedRAP, which has two item tables.
 var (
 	_ learn.Tabled    = (*FedMF)(nil)
 	_ learn.Tabled    = (*FedNCF)(nil)
@@ -27,13 +27,13 @@ func (m *FedMF) ItemTables() (learn.Blend, error)   { return m.net().tables(), n
 func (m *FedNCF) ItemTables() (learn.Blend, error)  { return m.net().tables(), nil }
 func (m *PFedRec) ItemTables() (learn.Blend, error) { return m.net().tables(), nil }
 
-// ItemTables returns both tables if there are two.
+// ItemTables returns both tables if the method has two.
 func (m *FedRAP) ItemTables() (learn.Blend, error) {
 	switch m.Tables {
 	case "both":
 		return learn.Blend{Own: rapOwn, Frozen: rapCommon}, nil
 	case "own":
-		return learn.Blend{}, errors.New("tables = own: there is no table that is downloaded")
+		return learn.Blend{}, errors.New("tables = own: no item table is downloaded")
 	}
 	return learn.Blend{}, nil
 }

@@ -8,18 +8,19 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// star is a user's graph in FedPerGNN (Wu et al. 2022), as Logits leaves it for Back.
+// star is a user's graph in FedPerGNN (Wu et al. 2022). Logits fills it, and Back reads
+// it.
 type star struct {
 	h   []float32 // states of a batch's items
-	own []float32 // of the user's own among them or, to recommend, of its history
-	a   []float32 // their weights
+	own []float32 // states of the user's items in the batch or, when recommending, in the history
+	a   []float32 // attention weights of own
 	q   []float32 // the user's state
 }
 
 // starSpace holds a star.
 type starSpace struct{ h, own, a, q method.Buffer }
 
-// exp is e^x, of x from -16 to 16, with the same bits everywhere.
+// exp returns e^x, with x limited to -16 to 16 and the same bits on every platform.
 func exp(x float32) float32 {
 	x = min(max(x, -16), 16)
 	return vec.Sigmoid(x) / vec.Sigmoid(-x)
@@ -27,13 +28,13 @@ func exp(x float32) float32 {
 
 func (m *FedPerGNN) scale() float32 { return float32(1 / math.Sqrt(float64(m.Dim))) }
 
-// state writes an item's h to dst. row is its row in the arena.
+// state writes an item's state h to dst. row is the item's row in the arena.
 func (m *FedPerGNN) state(w *method.Work, row, item uint32, dst []float32) {
 	copy(dst, w.View[learn.ItemSlot].Row(row))
 	vec.Axpy(m.Near, w.View[gnnNear].Row(item), dst)
 }
 
-// star finds the memory of a batch's graph.
+// star returns the memory of a batch's graph.
 func (m *FedPerGNN) star(w *method.Work, b *method.Batch) star {
 	stride, n := w.View[learn.ItemSlot].Stride, len(w.History)
 	if b.Pos != nil {
@@ -55,7 +56,7 @@ func (m *FedPerGNN) Logits(w *method.Work, b *method.Batch, out []float32) {
 			k++
 		}
 	}
-	for ; k < len(t.a); k++ { // to recommend
+	for ; k < len(t.a); k++ { // when recommending
 		m.state(w, w.History[k], w.History[k], t.own[k*stride:(k+1)*stride])
 	}
 	vec.DotsAll(t.own, stride, u, 0, t.a)
@@ -67,7 +68,7 @@ func (m *FedPerGNN) Logits(w *method.Work, b *method.Batch, out []float32) {
 	vec.DotsAll(t.h, stride, t.q, w.View[learn.LayerSlot].Val[0], out[:b.N])
 }
 
-// softmax is that of scale*a, in place.
+// softmax replaces a with the softmax of scale*a.
 func softmax(scale float32, a []float32) {
 	top, sum := float32(math.Inf(-1)), float32(0)
 	for _, s := range a {

@@ -5,13 +5,14 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// NNSelf is NN-SELF: PrivRec's network under federated meta-learning (Chen et al.
-// 2018), as compared by Wang et al. 2022. A device deals its samples to a support
-// and a query half, takes `inner-steps` steps on the one, and sends the change by a
-// step against the gradient of the other half's loss by where it started: MAML in its second order, with
-// exact products of the Hessian and a vector. SELF means that a user's own rows are
-// what the model is adapted to: before it recommends, a device tunes a copy of the newest model on all
-// its samples, as PrivRec's does. Neither paper gives rates or the number of steps.
+// NNSelf is NN-SELF: PrivRec's network under federated meta-learning (Chen et al. 2018),
+// as compared by Wang et al. 2022. A device splits its samples into a support and a query
+// half, takes `inner-steps` steps on the support half, and sends the delta of one step
+// along the gradient of the query loss with respect to the initial parameters:
+// second-order MAML with exact Hessian-vector products. SELF means that the model is
+// adapted to the user's own samples: before it recommends, a device tunes a copy of the
+// newest model on all its samples, as PrivRec does. Neither paper states learning rates
+// or the number of steps.
 type NNSelf struct {
 	featured
 	InnerSteps int            `default:"1" min:"0" max:"20" range:"1|2|3" doc:"steps on the support half"`

@@ -55,7 +55,7 @@ type featured struct {
 	Layers     learn.Layers   `default:"256,128,64,32" min:"1" doc:"widths of the hidden layers"`
 	Activation string         `default:"relu" choices:"relu|sigmoid" doc:"activation function"`
 	Numbers    string         `default:"raw" choices:"raw|category" doc:"numeric features: as they are, or as categories with embeddings (the paper: every feature is one-hot)"`
-	Start      float64        `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
+	Start      float64        `default:"0.5" min:"0" doc:"standard deviation of the initial embeddings"`
 	LR         learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"learning rate of local steps"`
 	Adapt      int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over the device's own samples before it recommends"`
 	AdaptLR    learn.Schedule `default:"0" doc:"learning rate of these passes; 0 means lr"`
@@ -63,7 +63,7 @@ type featured struct {
 	net *learn.FeatureNet // nil before bind
 }
 
-// bind lays the network out on the given features.
+// bind builds the network for the given features.
 func (m *featured) bind(f *method.Features) (err error) {
 	if m.Numbers == "category" {
 		f = f.Categorical()
@@ -72,12 +72,12 @@ func (m *featured) bind(f *method.Features) (err error) {
 	return err
 }
 
-// side is the network; before there is data, that of an example.
+// side returns the network, or that of example features before bind.
 func (m *featured) side() *learn.FeatureNet {
 	if m.net == nil {
 		example, err := learn.NewFeatureNet(learn.ExampleFeatures(), m.Dim, m.Layers, m.Activation, m.Start)
 		if err != nil {
-			panic(err) // Check has seen the parameters
+			panic(err) // Check accepted the parameters
 		}
 		return example
 	}

@@ -5,16 +5,16 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// PrivRecCen is PrivRec's network trained in one place (PrivRec-CEN of Wang et al.
-// 2022): a baseline, and no federation. The paper says "centralized multi-task" and
-// no more; here Adam takes mini-batches that mix all users, the rows that held-out
-// users tune on among them, and nothing is tuned afterwards.
+// PrivRecCen is PrivRec's network with centralised training (PrivRec-CEN of Wang et al.
+// 2022): a baseline, not a federation. The paper only says "centralized multi-task"; here
+// Adam trains on mini-batches of all users, including the samples that held-out users
+// tune on, and no tuning follows.
 type PrivRecCen struct {
 	Dim        int          `default:"64" min:"1" max:"1024" doc:"dimension of a category's embedding"`
 	Layers     learn.Layers `default:"256,128,64,32" min:"1" doc:"widths of the hidden layers"`
 	Activation string       `default:"relu" choices:"relu|sigmoid" doc:"activation function"`
 	Numbers    string       `default:"raw" choices:"raw|category" doc:"numeric features: as they are, or as categories with embeddings"`
-	Start      float64      `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
+	Start      float64      `default:"0.5" min:"0" doc:"standard deviation of the initial embeddings"`
 	LR         float32      `default:"0.001" range:"1e-4..1e-2,log" doc:"Adam's learning rate"`
 
 	net featured

@@ -7,21 +7,20 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// FedRecGEL is generalized embedding learning by sharpness-aware minimisation (Yu
-// et al. 2026, arXiv 2603.11503), in the form of the authors' code. The model is
-// NeuMF: two vectors of the user stay on the device; item rows, layers and head are
-// shared. In a round a device takes the gradient of all its samples thrice: at the
-// point, with everything shared moved uphill by rho-shared in all, and with the
-// user's vectors moved uphill by rho-user. The second is sent as it is, and the
-// coordinator takes a step of Adam with the mean over the cohort, on every row; the
-// third moves the user's vectors, by an Adam whose moments stay on the device. The
-// loss is the mean in each piece of `batch` samples, summed over pieces. The paper
-// writes rho_co and rho_ur, its code rho_sh and rho_ns; a rho of 0 is the paper's
-// ablation, and with both at 0 this is FedNCF as the authors run it. The
-// configuration of their code has a server rate of 1.5 that nothing reads: what runs
-// is 0.001. We differ in two things: all devices start from one draw of the user's
-// vectors, and positives stand at random places among the negatives, not each before
-// its own.
+// FedRecGEL is generalized embedding learning with sharpness-aware minimisation (Yu et
+// al. 2026, arXiv 2603.11503), in the form of the authors' code. The model is NeuMF: two
+// vectors of the user stay on the device; item rows, layers and head are shared. In a
+// round a device computes the gradient of all its samples three times: at the current
+// parameters, with the shared parameters moved uphill by rho-shared in total, and with
+// the user's vectors moved uphill by rho-user. It sends the second gradient, and the
+// coordinator takes an Adam step with the mean over the cohort, on every row. The third
+// updates the user's vectors with an Adam whose moments stay on the device. The loss is
+// the mean within each `batch` of samples, summed over batches. The paper writes rho_co
+// and rho_ur, its code rho_sh and rho_ns. A rho of 0 is the paper's ablation; with both
+// at 0 the method is FedNCF as the authors run it. Their configuration has a server rate
+// of 1.5 that the code never reads; it uses 0.001. Two differences: all devices start
+// with the same user vectors, and positives are at random positions among the negatives
+// instead of before their own.
 type FedRecGEL struct {
 	Dim       int            `default:"32" min:"1" max:"1024" doc:"width of the vectors of GMF"`
 	Layers    learn.Layers   `default:"128,64,32" min:"1" max:"6" doc:"widths of the network's hidden layers; its embeddings have the width of the first"`
@@ -38,8 +37,8 @@ var (
 
 func (m *FedRecGEL) model() learn.NeuMF { return learn.NeuMF{Dim: m.Dim, Hidden: m.Layers} }
 
-// Slots are the model's, then for each that is shared, in turn, the coordinator's two
-// moments, and its count of steps.
+// Slots returns the slots of the model, the coordinator's two moments for each shared
+// slot in order, and its count of steps.
 func (m *FedRecGEL) Slots(int) []method.Slot {
 	out := m.model().Slots()
 	shared, _ := m.model().Groups()
@@ -73,8 +72,8 @@ func (m *FedRecGEL) Visit(int) method.Visit {
 	return learn.Once(learn.Descend(loss, rules...))
 }
 
-// Update is Adam on the mean gradient of the cohort: a row that nobody touched in
-// this round moves on by its moments.
+// Update applies Adam to the mean gradient of the cohort. Rows without a gradient in this
+// round still move with their moments.
 func (m *FedRecGEL) Update(g *method.Global) {
 	shared, user := m.model().Groups()
 	moment := len(shared) + len(user)

@@ -5,20 +5,20 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// FOFLSelf is FOFL-SELF: first-order federated meta-learning on identities
-// (Jalalirad et al. 2019), as compared by Wang et al. 2022: REPTILE as in PrivRec,
-// and no features. Items have rows. A user has a vector on the device; what is shared of it
-// is where everybody's starts, so a new user has one too. SELF means that a user's
-// own rows are what the model is adapted to: before it recommends, a device tunes a
-// copy of everything on its own samples. A table with a row per user would be the
-// other reading of "user ids": it would tell the coordinator who moved, and be of no
-// use to users that were held out. The rows that a device sends tell which items it touched.
+// FOFLSelf is FOFL-SELF: first-order federated meta-learning on identities (Jalalirad et
+// al. 2019), as compared by Wang et al. 2022: REPTILE as in PrivRec, without features.
+// Items have rows. A user has a vector on the device; its shared initial value serves new
+// users too. SELF means that the model is adapted to the user's own samples: before it
+// recommends, a device tunes a copy of all parameters on them. "User ids" could also mean
+// a table with a row per user, but that would reveal to the coordinator which users took
+// part, and would not help held-out users. The rows that a device sends reveal which
+// items it trained on.
 type FOFLSelf struct {
 	Dim     int            `default:"64" min:"1" max:"4096" doc:"embedding dimension"`
 	Layers  learn.Layers   `default:"256,128,64,32" doc:"widths of the network's hidden layers; none: bilinear head"`
 	LR      learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"learning rate of the network and the user's vector"`
 	RowLR   learn.Schedule `default:"1" range:"1e-2..100,log" doc:"learning rate of the item rows"`
-	Start   float64        `default:"0.5" min:"0" doc:"standard deviation of the embeddings at the start"`
+	Start   float64        `default:"0.5" min:"0" doc:"standard deviation of the initial embeddings"`
 	Epochs  int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"local passes per round"`
 	Adapt   int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over the device's own samples before it recommends"`
 	AdaptLR learn.Schedule `default:"0" doc:"learning rate of these passes; 0 means lr"`
@@ -40,7 +40,7 @@ func (m *FOFLSelf) Slots(int) []method.Slot {
 		s[i].Scope = method.Shared
 	}
 	if len(m.Layers) > 0 {
-		s[learn.UserSlot].Init, s[learn.UserSlot].Doc = start, "where every user's vector starts"
+		s[learn.UserSlot].Init, s[learn.UserSlot].Doc = start, "initial value of every user's vector"
 	}
 	return s
 }

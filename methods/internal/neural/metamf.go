@@ -9,24 +9,24 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// MetaMF generates each user's item table and rating network (Lin et al., SIGIR
-// 2020): the coordinator holds a user's embedding and a meta network, and a device
-// would get what these generate for it and return the gradient of that. It is
-// trained in one place here, as by the authors' code: a step takes whole users until
-// it has a batch of samples, generates for each once, and the gradients are exactly
-// those that devices would return. So the coordinator is told nothing less, and in
-// the paper too it sees, per user, which rows have a gradient.
+// MetaMF generates each user's item table and rating network (Lin et al., SIGIR 2020):
+// the coordinator holds the users' embeddings and a meta network; a device would receive
+// the parameters that these generate for it, and return their gradient. Here, as in the
+// authors' code, training is centralised: a step takes whole users until it has a batch
+// of samples, generates the parameters of each user once, and computes exactly the
+// gradients that devices would return. The coordinator learns no less in the paper: it
+// sees which rows of a user have a gradient.
 //
-// The form is that for implicit feedback: a sigmoid, binary cross entropy, sampled
-// negatives. The authors' code has squared error on ratings, clips the gradient's
-// norm at 5 and builds the table anew for every sample.
+// This form is for implicit feedback: sigmoid, binary cross entropy and sampled
+// negatives. The authors' code uses squared error on ratings, clips the gradient's norm
+// at 5 and rebuilds the table for every sample.
 type MetaMF struct {
 	Dim    int     `default:"32" min:"8" max:"1024" doc:"dimension of the users' embeddings and of the generated table"`
 	Memory int     `default:"128" min:"8" max:"1024" doc:"width of the collaborative vector"`
 	Hidden int     `default:"512" min:"8" max:"1024" doc:"width of the meta network's hidden layers"`
 	LR     float32 `default:"0.0001" min:"0" range:"1e-4..3e-3,log" doc:"Adam's learning rate"`
 	Decay  float32 `default:"0" min:"0" range:"0|1e-6|1e-5|1e-4|1e-3" doc:"weight decay of the parameters that a step touches"`
-	Start  float64 `default:"1" min:"0" range:"0.1|0.3|1" doc:"standard deviation of the users' embeddings at the start"`
+	Start  float64 `default:"1" min:"0" range:"0.1|0.3|1" doc:"standard deviation of the initial user embeddings"`
 }
 
 var (
@@ -36,7 +36,7 @@ var (
 
 const (
 	metaUser   = iota
-	metaMemory // these belong to all users
+	metaMemory // from here on: of all users
 	metaHidden
 	metaHiddenBias
 	metaFirst
@@ -45,7 +45,7 @@ const (
 	metaSecondBias
 	metaFactor
 	metaFactorBias
-	metaRows // these to an item
+	metaRows // from here on: of one item
 	metaRowsBias
 	metaSlots
 )
@@ -101,7 +101,7 @@ func (m *MetaMF) Logits(w *method.Work, b *method.Batch, out []float32) {
 
 func (m *MetaMF) Pass(p *method.Pool) { newMetaPass(m, p).run() }
 
-// move takes Adam's step on everything that was touched.
+// move takes Adam's step on all parameters that have a gradient.
 func (t *metaPass) move() {
 	a := learn.NextServerAdam(t.p, t.LR, t.Decay)
 	for i := metaMemory; i < metaRows; i++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// metaOnPaper scores one item for one user, table written out, in float64.
+// metaOnPaper scores one item for one user in float64, with the full table.
 func metaOnPaper(v [][]float64, dim, mem, hid int, user, item int) float64 {
 	at := func(slot, i int) float64 { return v[slot][i] }
 	c := make([]float64, mem)
@@ -69,7 +69,7 @@ func TestMetaMFsGradientIsTheFiniteDifference(t *testing.T) {
 		"dim=8", "memory=8", "hidden=16", "lr=0").(*MetaMF)}
 	r := testworld.Small(t, spy, data.WorldConfig{Users: 6, Items: 350, MeanRows: 8, Seed: 1, Drift: 0.5}, o)
 	rand := rng.New(rng.Test)
-	for i := range metaSlots { // biases too, and large enough to matter
+	for i := range metaSlots { // including biases, and large enough to matter
 		for k := range r.Value(i) {
 			r.Value(i)[k] = float32(0.4 * rand.Norm())
 		}
@@ -96,7 +96,7 @@ func TestMetaMFsGradientIsTheFiniteDifference(t *testing.T) {
 		for range 6 {
 			k := int(rand.Uint32n(uint32(len(v[slot]))))
 			if slot == metaSecondBias || slot == metaFirstBias {
-				k = int(rand.Uint32n(metaWide + 1)) // what lies behind is padding
+				k = int(rand.Uint32n(metaWide + 1)) // the rest is padding
 			}
 			want, got := testworld.Slope(&v[slot][k], loss), 10*float64(r.Value(metaSlots + 2*slot)[k])
 			if checked++; math.Abs(got-want) > 1e-3*math.Max(0.01, math.Abs(want)) {

@@ -2,16 +2,15 @@ package neural
 
 import "github.com/tacit-rec/tacit/vec"
 
-// generated is one user's part of MetaMF (Lin et al. 2020): what the meta network
-// makes for that user, and the gradients of it. It is rebuilt in the same memory for
-// user after user.
+// generated holds the parameters that MetaMF's meta network (Lin et al. 2020) generates
+// for one user, and their gradients. Its memory is reused for one user after the other.
 //
 //	c = memory' user,  h = relu(hidden c + bias), three heads side by side
 //	first layer W, b from head 0;  second layer v, e from head 1
 //	item table = S F: the factor F (8 x dim) and an item's s (8) from head 2
 //	logit = v . relu(W F' s + b) + e
 //
-// The table itself is never written out: W F' is an 8 x 8 matrix.
+// The table itself is never computed: W F' is an 8 x 8 matrix.
 type generated struct {
 	dim, mem, hid int
 	val           *[metaSlots][]float32
@@ -19,12 +18,12 @@ type generated struct {
 	c, h          []float32 // collaborative vector, hidden layers
 	a, b, f       []float32 // first layer (rows, then bias), second layer (row, bias), factor
 	k             []float32 // W F'
-	dc, dh        []float32 // gradients of the same
+	dc, dh        []float32 // gradients of the above
 	da, db, df    []float32
 	dk            []float32
 }
 
-const metaWide = 8 // of the generated network's hidden layer, and the rank of the table
+const metaWide = 8 // width of the generated hidden layer, and rank of the item table
 
 func newGenerated(m *MetaMF, val *[metaSlots][]float32, room []float32) *generated {
 	g := &generated{dim: m.Dim, mem: m.Memory, hid: m.Hidden, val: val}
@@ -43,15 +42,15 @@ func (g *generated) outputs() (a, b, f int) {
 	return metaWide * (g.dim + 1), metaWide + 1, metaWide * g.dim
 }
 
-// metaRoom is how much room a generated needs.
+// metaRoom returns the number of floats that a generated needs.
 func (m *MetaMF) metaRoom() int {
 	return 2 * (m.Memory + 3*m.Hidden + 2*metaWide*m.Dim + 2*metaWide + 1 + metaWide*metaWide)
 }
 
-// head is the part of hidden layers that belongs to head i.
+// head returns the part of the hidden layers that belongs to head i.
 func (g *generated) head(h []float32, i int) []float32 { return h[i*g.hid : (i+1)*g.hid] }
 
-// make builds what user u has, but for the items' rows.
+// make generates the user's parameters, except the item rows.
 func (g *generated) make(user []float32) {
 	g.user = user
 	clear(g.c)
@@ -74,8 +73,8 @@ func (g *generated) make(user []float32) {
 	}
 }
 
-// score makes item's row s from its weights and biases, and what the generated
-// network's hidden layer then has, and returns the logit.
+// score computes an item's row s from its weights and biases, and the hidden layer of the
+// generated network, and returns the logit.
 func (g *generated) score(weights, bias, s, hidden []float32) float32 {
 	vec.DotsAll(weights, g.hid, g.head(g.h, 2), 0, s)
 	vec.Add(bias, s)
@@ -85,15 +84,15 @@ func (g *generated) score(weights, bias, s, hidden []float32) float32 {
 	return vec.Dot(g.b[:metaWide], hidden) + g.b[metaWide]
 }
 
-// open clears the gradients of what was generated.
+// open clears the gradients of the generated parameters.
 func (g *generated) open() {
 	for _, x := range [][]float32{g.dh, g.da, g.db, g.df, g.dk, g.dc} {
 		clear(x)
 	}
 }
 
-// back adds what dz, the gradient by an item's logit, makes of the generated
-// network, and sets ds to the gradient of the item's row.
+// back adds the gradients of the generated network for dz, the gradient of an item's
+// logit, and sets ds to the gradient of the item's row.
 func (g *generated) back(dz float32, weights, s, hidden, ds []float32) {
 	vec.Axpy(dz, hidden, g.db[:metaWide])
 	g.db[metaWide] += dz
@@ -112,8 +111,8 @@ func (g *generated) back(dz float32, weights, s, hidden, ds []float32) {
 	}
 }
 
-// end carries the gradients through the meta network into grads, by slot, and sets
-// du to that of the user's embedding.
+// end propagates the gradients through the meta network into grads, by slot, and sets du
+// to the gradient of the user's embedding.
 func (g *generated) end(grads *[metaSlots][]float32, du []float32) {
 	for r := range metaWide {
 		for s := range metaWide {

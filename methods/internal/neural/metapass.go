@@ -5,8 +5,8 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// metaPass is one pass of MetaMF (Lin et al. 2020) over everybody's samples, user
-// by user, in the order in which users come up in the pool.
+// metaPass is one pass of MetaMF (Lin et al. 2020) over the samples of all users, user by
+// user, in the order in which users first occur in the pool.
 type metaPass struct {
 	*MetaMF
 	p     *method.Pool
@@ -33,7 +33,7 @@ type metaPass struct {
 	samples      int // of one step
 }
 
-// metaEntry is the gradient of one user's row of an item.
+// metaEntry is the gradient of an item's row of one user.
 type metaEntry struct {
 	user, next int32
 	ds         [metaWide]float32
@@ -92,7 +92,7 @@ func grown(x []float32, n int) []float32 {
 	return x[:n]
 }
 
-// weights are what makes an item's row.
+// weights returns the weights and biases that generate an item's row.
 func (t *metaPass) weights(item uint32) (w, bias []float32) {
 	n, o := metaWide*t.Hidden, int(item)
 	return t.val[metaRows][o*n : (o+1)*n], t.val[metaRowsBias][o*metaWide : (o+1)*metaWide]

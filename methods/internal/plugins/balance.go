@@ -15,10 +15,10 @@ func balanceOf(w *method.Work) []float32 {
 	return nil
 }
 
-// update takes in a measurement.
+// update adds a measurement to the running weight.
 func (m *PLGC) update(s []float32, share float32) {
 	s[1]++
-	part := 1 / s[1] // of a mean of so many, the newest one's
+	part := 1 / s[1] // the newest measurement's part of the mean
 	if m.NTKRunning == "none" {
 		part = 1
 	} else if m.NTKRunning == "ema" {

@@ -8,24 +8,24 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// PLGC is a plug-in against dimensional collapse (arXiv 2508.19591, of which only
-// the abstract could be read). Certain, from the abstract: a device holds a frozen
-// copy of the global item table beside its own; a strategy by the neural tangent
-// kernel balances the two in the forward pass and drives towards the user; a
-// contrastive loss between dimensions reduces redundancy; it is added to other
-// methods. Everything else is derived, not reproduced:
+// PLGC is a plug-in against dimensional collapse (arXiv 2508.19591, of which only the
+// abstract was available). The abstract states: a device holds a frozen copy of the
+// global item table beside its own; a strategy based on the neural tangent kernel
+// balances the two in the forward pass, towards the user; a contrastive loss between
+// dimensions reduces redundancy; the strategy can be added to other methods. Everything
+// else is derived, not reproduced:
 //
-// The rows that are scored are l*own + (1-l)*downloaded. At the start of a visit
-// the own rows are the downloaded ones. l is own/(own+frozen), the shares being the
-// traces of the tangent kernel of the last layer with one table and with the other
-// on the batch's items (as LG-Mix, ICLR 2024, weighs updates), a running mean over
-// the device's batches, kept on it, within 0.05 and 0.95; it gets no gradient. The
-// loss is that of Barlow Twins between the columns of own and frozen rows, with a
-// step of its own, since an item rate of thousands would make noise of it. The own
-// rows are not kept from visit to visit: averaged, they forget what others found.
+// The scored rows are l*own + (1-l)*downloaded. When local training starts, the own rows
+// equal the downloaded ones. l is own/(own+frozen), where own and frozen are the traces
+// of the last layer's tangent kernel with either table on the batch's items (LG-Mix, ICLR
+// 2024, weights updates in this way). It is a running mean over the device's batches,
+// kept on the device and limited to 0.05 to 0.95; it has no gradient. The loss is that of
+// Barlow Twins between the columns of own and frozen rows. It has its own learning rate,
+// because item rates of thousands would turn it into noise. Own rows are not kept between
+// rounds: when kept and averaged, they lose what other devices learnt.
 //
-// It fits fedmf, fedncf and pfedrec, alone or with dualper, in either order; and
-// fedrap, where l*own + (1-l)*common takes the place of the two tables' sum.
+// It fits fedmf, fedncf and pfedrec, alone or with dualper in either order; and fedrap,
+// where l*own + (1-l)*common replaces the sum of the two tables.
 type PLGC struct {
 	method.Learner
 	NTK        string         `default:"trace" choices:"trace|lmax|residual|fixed|none" range:"trace|lmax|residual|fixed|none" doc:"how own and frozen rows are balanced: trace or largest eigenvalue of the tangent kernel, its effect on the residuals, a fixed weight, or not at all"`
@@ -87,13 +87,13 @@ func (m *PLGC) Slots(items int) []method.Slot {
 	if m.measures() {
 		s = append(s, method.Slot{
 			Name: balance, Scope: method.Private, Rows: 1, Dim: 2,
-			Doc: "weight of the device's own rows, and how often it was measured",
+			Doc: "weight of the device's own rows, and the number of measurements",
 		})
 	}
 	return s
 }
 
-// weight is that of the device's own rows.
+// weight returns the weight of the device's own rows.
 func (m *PLGC) weight(w *method.Work) float32 {
 	if !m.mixes() {
 		return 1
@@ -148,7 +148,7 @@ func (m *PLGC) PluggedVisit(of method.Learner, items int, p learn.Plug) method.V
 
 func (m *PLGC) Check() error {
 	if _, err := m.tables(); err != nil {
-		return fmt.Errorf("%w; plgc needs one", err)
+		return fmt.Errorf("%w; plgc requires one", err)
 	}
 	return nil
 }

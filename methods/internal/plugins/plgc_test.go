@@ -15,7 +15,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// registry holds the plug-ins and methods that they fit.
+// registry returns a registry with the plug-ins and some methods.
 func registry(t *testing.T) *method.Registry {
 	t.Helper()
 	r := &method.Registry{}
@@ -42,7 +42,7 @@ func registry(t *testing.T) *method.Registry {
 	return r
 }
 
-// made is "method key=value ...".
+// made builds a method from "method key=value ...".
 func made(t *testing.T, words string) method.Method {
 	t.Helper()
 	f := strings.Fields(words)
@@ -66,8 +66,8 @@ func TestPLGCWithoutWeightsIsItsBase(t *testing.T) {
 	for _, base := range []string{"fedmf", "pfedrec", "fedncf", "fedmf+dualper"} {
 		alike(t, base+"+plgc ntk=none decor=0", base, false)
 	}
-	alike(t, "fedrap+plgc ntk=none decor=0", "fedrap", true) // a wrapped FedRAP fuses nothing
-	// All weight on the own rows is the base too, on the way that fuses nothing.
+	alike(t, "fedrap+plgc ntk=none decor=0", "fedrap", true) // a wrapped FedRAP uses no fused step
+	// With all weight on the own rows it equals the base too, without fused steps.
 	for _, base := range []string{"fedmf", "pfedrec", "fedncf"} {
 		alike(t, base+"+plgc ntk=fixed ntk-start=1 decor=0 serve=base", base, true)
 	}
@@ -106,8 +106,7 @@ func TestPLGCConforms(t *testing.T) {
 	}
 }
 
-// The weight of the own rows is kept on the device, and nowhere else.
-func TestPLGCKeepsItsWeightAtHome(t *testing.T) {
+func TestPLGCWeightStaysOnTheDevice(t *testing.T) {
 	r, _, _ := testworld.Trained(t, made(t, "fedmf+plgc"), false)
 	found := false
 	for _, s := range r.Slots() {
@@ -116,12 +115,12 @@ func TestPLGCKeepsItsWeightAtHome(t *testing.T) {
 		}
 	}
 	if !found {
-		t.Error("the weight is no private slot")
+		t.Error("the slot of the weight is not private")
 	}
 }
 
 func TestPLGCsRunningWeights(t *testing.T) {
-	// One that forgets begins as a mean: a tenth of the first would be nothing.
+	// The moving average starts as a mean.
 	for running, want := range map[string]float32{"mean": 0.7, "none": 0.9, "ema": 0.7} {
 		m := &PLGC{NTKRunning: running}
 		s := make([]float32, 8)
@@ -134,8 +133,7 @@ func TestPLGCsRunningWeights(t *testing.T) {
 	}
 }
 
-// additive is two tables whose rows are added, as FedRAP has them: the shape that
-// shows what the hook of plug-ins must carry.
+// additive adds the rows of two item tables, as FedRAP does.
 type additive struct{ factorisation.FedMF }
 
 const addOwn = 3

@@ -7,11 +7,12 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Eigen returns the k largest eigenvalues of a symmetric n by n matrix, largest first,
-// and their vectors at unit length, each a padded row. a has padded rows too, and is
-// destroyed. The matrix is made tridiagonal by reflections (Householder 1958), in float32
-// and by the kernels of vec; values are bisected (Givens 1954) and vectors found by inverse
-// iteration, in float64. Every sum has one order, so the bits are the same everywhere.
+// Eigen returns the k largest eigenvalues of a symmetric n by n matrix, in descending
+// order, and their eigenvectors at unit length as padded rows. a has padded rows too, and
+// is overwritten. Householder reflections (1958) make the matrix tridiagonal in float32
+// with the kernels of vec; bisection (Givens 1954) finds the eigenvalues and inverse
+// iteration the eigenvectors, in float64. Every sum has a fixed order, so the bits are
+// the same on every platform.
 func Eigen(a []float32, n, k int) (values []float64, vectors [][]float32) {
 	t := tridiagonal(a, n)
 	var basis [][]float64
@@ -25,7 +26,7 @@ func Eigen(a []float32, n, k int) (values []float64, vectors [][]float32) {
 		for i, x := range y {
 			row[i] = float32(x)
 		}
-		for i := n - 3; i >= 0; i-- { // the last reflection was the innermost
+		for i := n - 3; i >= 0; i-- { // reflections in reverse order
 			o := (i + 1) &^ (vec.Lanes - 1)
 			v := a[i*s+o : (i+1)*s]
 			vec.Axpy(-vec.Dot(v, row[o:]), v, row[o:])
@@ -37,13 +38,13 @@ func Eigen(a []float32, n, k int) (values []float64, vectors [][]float32) {
 
 // bands is a symmetric tridiagonal matrix.
 type bands struct {
-	d, e  []float64 // diagonal, and beside it
+	d, e  []float64 // diagonal and subdiagonal
 	wide  float64   // no eigenvalue is larger in magnitude
 	start rng.Rand
 }
 
-// tridiagonal makes a matrix tridiagonal and leaves, in row i from column i+1 on, the
-// vector v of the reflection I - v v' that did it; |v|² is 2 or 0.
+// tridiagonal makes a matrix tridiagonal. Row i of a, from column i+1 on, becomes the
+// vector v of the reflection I - v v'; |v|² is 2 or 0.
 func tridiagonal(a []float32, n int) *bands {
 	s := vec.Pad(n)
 	t := &bands{d: make([]float64, n), e: make([]float64, n), start: rng.New(uint64(n))}
@@ -71,7 +72,7 @@ func tridiagonal(a []float32, n int) *bands {
 	return t
 }
 
-// mirror sets v to the reflection that takes row, from place k on, to (beta, 0, ...).
+// mirror sets v to the reflection that maps row, from column k on, to (beta, 0, ...).
 func mirror(row []float32, k, n int, v []float32) (beta float64) {
 	clear(v)
 	square := 0.0
@@ -92,7 +93,8 @@ func mirror(row []float32, k, n int, v []float32) (beta float64) {
 	return beta
 }
 
-// reflect reflects the rows and columns from k on: a - v w' - w v', w = a v - v (v'av)/2.
+// reflect applies the reflection to rows and columns from k on: a - v w' - w v', w = a v
+// - v (v'av)/2.
 func reflect(a []float32, k, n int, v, w []float32) {
 	s, o := len(v), k&^(vec.Lanes-1)
 	if v[k] == 0 {
@@ -110,7 +112,7 @@ func reflect(a []float32, k, n int, v, w []float32) {
 	}
 }
 
-// above counts the eigenvalues above x (Sturm's sequence).
+// above returns the number of eigenvalues above x (Sturm sequence).
 func (t *bands) above(x float64) (n int) {
 	tiny := t.wide*1e-18 + 1e-300
 	q := 1.0
@@ -129,7 +131,7 @@ func (t *bands) above(x float64) (n int) {
 	return n
 }
 
-// value is the eigenvalue with j above it.
+// value returns the eigenvalue that has j larger ones.
 func (t *bands) value(j int) float64 {
 	lo, hi := -t.wide, t.wide
 	for range 64 {
@@ -143,7 +145,7 @@ func (t *bands) value(j int) float64 {
 	return lo + (hi-lo)/2
 }
 
-// vector is the eigenvector of a value that is at right angles to those before it.
+// vector returns an eigenvector of value that is orthogonal to those in before.
 func (t *bands) vector(value float64, before [][]float64) []float64 {
 	y := make([]float64, len(t.d))
 	for i := range y {
@@ -175,15 +177,15 @@ func (t *bands) vector(value float64, before [][]float64) []float64 {
 	return y
 }
 
-// factors are those of a tridiagonal matrix, with rows exchanged.
+// factors is the LU decomposition of a tridiagonal matrix with row exchanges.
 type factors struct {
-	u, v, w []float64 // of the upper factor: the diagonal and two beside it
+	u, v, w []float64 // upper factor: diagonal and two superdiagonals
 	l       []float64
 	swap    []bool
 }
 
-// factor factors the matrix less x times the identity. A pivot of zero becomes a tiny one:
-// x is an eigenvalue, and that is the point.
+// factor decomposes the matrix minus x times the identity. x is an eigenvalue, so a pivot
+// may be zero; factor replaces it with a tiny one.
 func (t *bands) factor(x float64) *factors {
 	n := len(t.d)
 	f := &factors{make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]bool, n)}
@@ -212,7 +214,7 @@ func (t *bands) factor(x float64) *factors {
 	return f
 }
 
-// solve replaces y by the solution, scaled so that nothing overflows.
+// solve replaces y with the solution, scaled against overflow.
 func (f *factors) solve(y []float64) {
 	n := len(y)
 	for i := range n - 1 {

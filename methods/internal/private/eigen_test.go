@@ -10,8 +10,8 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// symmetric is a random symmetric matrix with some directions that stand out; with
-// twins each of its rows and columns is there twice, and so are eigenvalues of zero.
+// symmetric returns a random symmetric matrix with some dominant directions. With twins
+// every row and column occurs twice, so some eigenvalues are zero.
 func symmetric(n, spikes int, twins bool, seed uint64) []float32 {
 	r, s := rng.New(rng.Test, seed), vec.Pad(n)
 	x := make([]float64, n*n)
@@ -41,9 +41,8 @@ func symmetric(n, spikes int, twins bool, seed uint64) []float32 {
 	return a
 }
 
-// A second implementation has the same values, the vectors are what the word means, and
-// they stand at right angles.
-func TestEigenIsWhatGonumHas(t *testing.T) {
+// The eigenvalues equal gonum's, and the vectors are orthogonal eigenvectors.
+func TestEigenMatchesGonum(t *testing.T) {
 	for _, c := range []struct {
 		n, spikes int
 		twins     bool
@@ -67,7 +66,7 @@ func TestEigenIsWhatGonumHas(t *testing.T) {
 		}
 		var want mat.EigenSym
 		if !want.Factorize(full, false) {
-			t.Fatal("gonum finds nothing")
+			t.Fatal("gonum finds no eigenvalues")
 		}
 		all := want.Values(nil)
 		scale := math.Max(math.Abs(all[0]), math.Abs(all[c.n-1])) + 1e-12
@@ -90,7 +89,7 @@ func TestEigenIsWhatGonumHas(t *testing.T) {
 			}
 			for i := range j {
 				if x := vec.Dot(vectors[i], vectors[j]); math.Abs(float64(x)) > 1e-5 {
-					t.Errorf("%+v: vectors %d and %d are not at right angles: %g", c, i, j, x)
+					t.Errorf("%+v: vectors %d and %d are not orthogonal: %g", c, i, j, x)
 				}
 			}
 		}

@@ -10,13 +10,13 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// NormGrad learns item rows by gradients of equal length, for a privacy budget (Tacit's
-// own; a form of DP-FedAvg, McMahan et al. 2018). A device keeps nothing: it solves for its
-// vector p in closed form, as iALS does, and sends (1 - p.q) p for its own items and -(p.q) p
-// for negatives, all of it scaled to a length of 1, always: no bound has to be guessed, and
-// who has little to say is heard as well. The coordinator adds the sum, with noise, times a
-// rate to the rows, and shrinks them by what it knows of that noise. To recommend, the newest items
-// of a history weigh most.
+// NormGrad learns item rows from gradients of equal norm, for differential privacy
+// (Tacit's own; a form of DP-FedAvg, McMahan et al. 2018). A device stores nothing: it
+// solves for its vector p in closed form, as iALS does, and sends (1 - p.q) p for its own
+// items and -(p.q) p for negatives, always scaled to a norm of 1. So there is no clipping
+// bound to tune, and devices with little data count as much as others. The coordinator
+// adds the noisy sum times a learning rate to the rows, and shrinks them according to the
+// known noise. When recommending, the newest items of a history have the largest weights.
 type NormGrad struct {
 	Dim   int     `default:"16" min:"1" max:"512" range:"8|16|32" doc:"embedding dimension"`
 	LR    float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"server learning rate, on the sum"`
@@ -38,15 +38,15 @@ var (
 )
 
 const (
-	ngItem = iota // broadcast
-	ngGram        // broadcast: the sum of row row'
-	ngGrad        // sum
-	ngUser        // ephemeral
-	ngRaw         // server: the rows with all their noise
-	ngTold        // server: steps, and the variance of the noise in the rows
+	ngItem  = iota // broadcast
+	ngGram         // broadcast: the sum of row row'
+	ngGrad         // sum
+	ngUser         // ephemeral
+	ngRaw          // server: rows before shrinking
+	ngNoise        // server: number of steps, and the variance of the noise in the rows
 )
 
-// from is where the slots begin: another method may have some before them.
+// slots returns the slots; their names get a prefix if another method has slots before them.
 func (m *NormGrad) slots(from int) []method.Slot {
 	d, shared := m.Dim, method.Shared
 	out := []method.Slot{
@@ -54,15 +54,19 @@ func (m *NormGrad) slots(from int) []method.Slot {
 			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: d,
 			Init: method.Init{Kind: method.Normal, A: m.Start / math.Sqrt(float64(d))}, Doc: "item rows",
 		},
-		ngGram: {Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d, Doc: "the item rows' products"},
+		ngGram: {
+			Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d,
+			Doc: "Gram matrix of the item rows",
+		},
 		ngGrad: {
 			Name: "gradient", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d,
 			Doc: "gradient of the rows, at unit length",
 		},
 		ngUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
-		ngRaw:  {Name: "raw", Scope: method.Server, PerItem: true, Dim: d, Doc: "the rows with all their noise"},
-		ngTold: {Name: "told", Scope: method.Server, Rows: 1, Dim: 2, Doc: "steps, and the variance of the noise in " +
-			"the rows"},
+		ngRaw:  {Name: "raw", Scope: method.Server, PerItem: true, Dim: d, Doc: "rows before shrinking"},
+		ngNoise: {Name: "told", Scope: method.Server, Rows: 1, Dim: 2, Doc: "number of steps, and the variance " +
+			"of the noise " +
+			"in the rows"},
 	}
 	for i := range out {
 		out[i].Name = strings.Repeat("g-", min(from, 1)) + out[i].Name
@@ -82,14 +86,14 @@ func (m *NormGrad) Logits(w *method.Work, b *method.Batch, out []float32) {
 
 func (m *NormGrad) Phase(int, int) (int, string) { return 0, "descend" }
 
-// BudgetWeight: all rounds have the same.
+// BudgetWeight gives all rounds the same share.
 func (m *NormGrad) BudgetWeight(int, int) float64 { return 1 }
 
 func (m *NormGrad) Visit(int) method.Visit {
 	return method.Visit{Run: func(w *method.Work) { m.send(w, w.View) }}
 }
 
-// send adds the gradient at unit length. The slots are the first of v.
+// send adds the gradient at unit norm. v starts at the method's first slot.
 func (m *NormGrad) send(w *method.Work, v []method.View) {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -117,7 +121,7 @@ func (m *NormGrad) send(w *method.Work, v []method.View) {
 	}
 }
 
-// solve finds the user's vector for items that weigh by their age.
+// solve computes the user's vector, with items weighted by recency.
 func (m *NormGrad) solve(w *method.Work, v []method.View, r learn.Recency) []float32 {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -141,17 +145,17 @@ func (m *NormGrad) recency() learn.Recency {
 
 func (m *NormGrad) Update(g *method.Global) { m.step(g, 0) }
 
-// step moves the rows; the slots begin at from. What devices are given is shrunk by what
-// is known of its noise (James and Stein 1961): a row that may be noise alone is zero.
+// step moves the rows and shrinks the broadcast copy according to the known noise (James
+// and Stein 1961). from is the method's first slot.
 func (m *NormGrad) step(g *method.Global, from int) {
-	item, raw, told := g.Value[from+ngItem], g.Value[from+ngRaw], g.Value[from+ngTold]
-	if told[0] == 0 {
+	item, raw, noise := g.Value[from+ngItem], g.Value[from+ngRaw], g.Value[from+ngNoise]
+	if noise[0] == 0 {
 		copy(raw, item)
 	}
 	rate, s := m.LR*float64(g.Users)/float64(g.Devices), g.Stride[from+ngItem]
 	vec.Axpy(float32(rate), g.Aggregate[from+ngGrad], raw)
-	told[0], told[1] = told[0]+1, told[1]+float32(float64(rate*g.Noise)*rate*g.Noise)
-	Shrink(m.Dim, s, float64(told[1]), raw, item)
+	noise[0], noise[1] = noise[0]+1, noise[1]+float32(float64(rate*g.Noise)*rate*g.Noise)
+	Shrink(m.Dim, s, float64(noise[1]), raw, item)
 	learn.Gram(item, g.Items, m.Dim, s, g.Value[from+ngGram])
 }
 

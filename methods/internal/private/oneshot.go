@@ -1,4 +1,4 @@
-// Package private holds Tacit's own methods for a privacy budget.
+// Package private holds Tacit's own methods for differential privacy.
 package private
 
 import (
@@ -9,15 +9,16 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// OneShot learns which items go together from one noisy sum (Tacit's own; the noise is
-// that of Dwork et al. 2014, Analyze Gauss). In the first round each device sends its items,
-// each as 1/sqrt(n), where n is how many it has. The coordinator takes the items with the
-// largest sums for the head. In the second a device sends y y', where y is its items of the
-// head at unit length: whoever joins or leaves moves the sum by 1, by the Frobenius norm.
-// The coordinator keeps the eigenvectors that stand out of the noise, with their values
-// shrunk to what they are without it. A device scores by its own history, the newest items
-// most, through those vectors; items outside the head come last, by their sums of the first
-// round. More rounds are of the second kind, for cohorts: their sums are added up.
+// OneShot learns which items occur together from one noisy sum (Tacit's own; the noise is
+// that of Dwork et al. 2014, Analyze Gauss). In the first round each device sends
+// 1/sqrt(n) for each of its n items. The coordinator selects the items with the largest
+// sums as the head. In the second round a device sends y y', where y is the indicator of
+// its head items at unit norm: one device changes the sum by at most 1 in the Frobenius
+// norm. The coordinator keeps the eigenvectors whose eigenvalues exceed the noise level,
+// and shrinks the eigenvalues to their noise-free estimates. A device scores head items
+// with its history through these eigenvectors, the newest items weighted most; other
+// items rank below the head, by their sums of the first round. Further rounds repeat the
+// second one, for cohorts, and their sums are added up.
 type OneShot struct {
 	HeadItems  int     `default:"1500" min:"2" max:"20000" range:"400|600|800|1000|1500" doc:"number of head items"`
 	Rank       int     `default:"96" min:"1" max:"512" range:"16|32|64|96" doc:"largest number of eigenvectors; with noise only those above the noise level"`
@@ -39,12 +40,12 @@ var (
 
 const (
 	oneItem  = iota // broadcast: eigenvectors, and two columns for items outside the head
-	onePlace        // broadcast: place in the head from 1 or 0, and weight
+	onePlace        // broadcast: position in the head from 1, or 0; and weight
 	oneCount        // sum, in the first round
 	oneGram         // sum, in the others
 	oneUser         // ephemeral
 	oneTotal        // server: the sum of all rounds' y y'
-	oneTold         // server: rounds in it, and the variance of their noise
+	oneNoise        // server: the number of rounds in it, and the variance of their noise
 	oneSlots
 )
 
@@ -59,24 +60,24 @@ func (m *OneShot) Slots(items int) []method.Slot {
 	return []method.Slot{
 		oneItem: {
 			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: m.Rank + 2,
-			Doc: "eigenvectors by item, whether it is outside the head, and where it comes then",
+			Doc: "eigenvector entries of the item, 1 if it is outside the head, and its order there",
 		},
 		onePlace: {
 			Name: "place", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: 2,
-			Doc: "an item's place in the head, from 1, or 0; and its weight",
+			Doc: "the item's position in the head, from 1, or 0; and its weight",
 		},
 		oneCount: {
 			Name: "count", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1,
-			Doc: "a device's items, each as 1/sqrt(n), in the first round",
+			Doc: "1/sqrt(n) for each of the device's n items, in the first round",
 		},
 		oneGram: {
 			Name: "gram", Scope: shared, Upload: method.Sum, Sparse: true, Rows: 1, Dim: wide,
-			Doc: "a device's items of the head times themselves, in later rounds",
+			Doc: "outer product of the device's head items, in later rounds",
 		},
 		oneUser:  {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: m.Rank + 2, Doc: "the user's vector"},
 		oneTotal: {Name: "total", Scope: server, Rows: 1, Dim: wide, Doc: "the sums of later rounds"},
-		oneTold: {Name: "told", Scope: server, Rows: 1, Dim: 2, Doc: "how many those are, and the variance of " +
-			"their noise"},
+		oneNoise: {Name: "told", Scope: server, Rows: 1, Dim: 2, Doc: "number of later rounds, and the variance " +
+			"of their noise"},
 	}
 }
 
@@ -95,7 +96,8 @@ func (m *OneShot) Phase(round, _ int) (int, string) {
 	return 1, "gram"
 }
 
-// Transfers: nothing is needed to count, and to serve nothing is sent.
+// Transfers sends only counts in the first round. The item rows are used for recommending
+// only.
 func (m *OneShot) Transfers(phase, slot int) bool {
 	return phase == 0 && slot == oneCount || phase == 1 && (slot == onePlace || slot == oneGram)
 }
@@ -107,7 +109,7 @@ func (m *OneShot) BudgetWeight(round, rounds int) float64 {
 	return (1 - m.CountShare) / float64(rounds-1)
 }
 
-// ReportsFinalRound: a count alone recommends nothing yet.
+// ReportsFinalRound is true: after the counts alone the method cannot personalise.
 func (m *OneShot) ReportsFinalRound() bool { return true }
 
 func (m *OneShot) Visit(int) method.Visit { return method.Visit{HistoryOnly: true, Run: m.visit} }
@@ -116,7 +118,7 @@ func (m *OneShot) visit(w *method.Work) {
 	mark := w.Mark()
 	defer w.Release(mark)
 	head := m.head(w.Items)
-	items, _, _ := learn.Recency{Base: 1}.Weights(w, w.History) // each once
+	items, _, _ := learn.Recency{Base: 1}.Weights(w, w.History) // distinct items
 	if w.Phase == 0 {
 		for _, i := range items {
 			first := w.Samples.Wr[oneCount][0] - w.Samples.Item[0]
@@ -140,7 +142,7 @@ func (m *OneShot) visit(w *method.Work) {
 
 func (m *OneShot) Ready(int) method.Visit {
 	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
-		// no score is further below the mean than sqrt(n) deviations
+		// no score is more than sqrt(n) standard deviations below the mean
 		m.serve(w, math.Sqrt(float64(m.head(w.Items).N))+1)
 	}}
 }
@@ -151,16 +153,16 @@ func (m *OneShot) serve(w *method.Work, below float64) {
 }
 
 func (m *OneShot) Update(g *method.Global) {
-	place, item, told := g.Value[onePlace], g.Value[oneItem], g.Value[oneTold]
-	if g.Phase == 0 { // the counts are released: what is made of them is free
+	place, item, noise := g.Value[onePlace], g.Value[oneItem], g.Value[oneNoise]
+	if g.Phase == 0 { // post-processing of the released counts costs no privacy budget
 		n, _ := learn.Column(g.Aggregate[oneCount], g.Items, g.Stride[oneCount])
 		m.table(g.Items).Choose(n, math.Max(1, g.Noise), place, g.Stride[onePlace], item, g.Stride[oneItem])
 		return
 	}
 	vec.Add(g.Aggregate[oneGram], g.Value[oneTotal])
-	told[0], told[1] = told[0]+1, told[1]+float32(float64(g.Noise*g.Noise))
-	scale := float64(g.Users) / float64(g.Devices) / float64(told[0])
+	noise[0], noise[1] = noise[0]+1, noise[1]+float32(float64(g.Noise*g.Noise))
+	scale := float64(g.Users) / float64(g.Devices) / float64(noise[0])
 	sum := m.head(g.Items).Matrix(g.Value[oneTotal], scale)
-	m.table(g.Items).Embed(sum, scale*math.Sqrt(float64(told[1])), g.Users, place, g.Stride[onePlace], item,
+	m.table(g.Items).Embed(sum, scale*math.Sqrt(float64(noise[1])), g.Users, place, g.Stride[onePlace], item,
 		g.Stride[oneItem])
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Packed is a symmetric matrix as a list: the upper triangle, row by row, with what is
-// off the diagonal times the root of 2. So the list is as long as the matrix is by its
-// Frobenius norm, and noise that is alike on all its numbers is, off the diagonal of the
-// matrix, smaller by that root: each of the two halves of a matrix would carry the same.
+// Packed stores a symmetric matrix as a list: the upper triangle, row by row, with
+// off-diagonal entries times sqrt(2). The norm of the list is the Frobenius norm of the
+// matrix, and equal noise on all entries of the list is smaller by sqrt(2) on the
+// off-diagonal entries of the matrix.
 type Packed struct{ N int }
 
-// Len is how many numbers the list has.
+// Len returns the length of the list.
 func (p Packed) Len() int { return p.N * (p.N + 1) / 2 }
 
-// Outer lists y y' in a Sparse slot, y being as wide as the matrix: only places where
-// it is not zero are touched. at is room for as many numbers as y has.
+// Outer adds y y' to a Sparse slot. It only lists entries that are not zero. at is
+// scratch memory of the length of y.
 func (p Packed) Outer(y []float32, at []uint32, dst *method.View) {
 	n := 0
 	for i, x := range y {
@@ -39,7 +39,7 @@ func (p Packed) Outer(y []float32, at []uint32, dst *method.View) {
 	}
 }
 
-// Matrix is scale times the list as a full matrix of padded rows.
+// Matrix returns scale times the list as a full matrix with padded rows.
 func (p Packed) Matrix(list []float32, scale float64) []float32 {
 	s, x := vec.Pad(p.N), 0
 	out := make([]float32, p.N*s)
@@ -55,11 +55,12 @@ func (p Packed) Matrix(list []float32, scale float64) []float32 {
 	return out
 }
 
-// Denoise finds the eigenvectors of a symmetric matrix that stand out of its noise, at
-// most so many, and the values that bring them nearest the matrix without it. Noise of
-// deviation sigma on the diagonal, and smaller by the root of 2 off it, has eigenvalues up to
-// an edge of sigma sqrt(2 n); a value w above it becomes sqrt(w² - edge²), the shrinker of a
-// spiked Wigner matrix (Donoho, Gavish and Johnstone 2018). matrix is destroyed.
+// Denoise returns at most `most` eigenvectors of a noisy symmetric matrix whose
+// eigenvalues exceed the noise, with the eigenvalues that best approximate the noise-free
+// matrix. Noise with standard deviation sigma on the diagonal and sigma/sqrt(2) off it
+// has eigenvalues up to edge = sigma sqrt(2 n). An eigenvalue w above the edge becomes
+// sqrt(w² - edge²), the shrinker of a spiked Wigner matrix (Donoho, Gavish and Johnstone
+// 2018). matrix is overwritten.
 func Denoise(matrix []float32, n, most int, sigma float64) (values []float64, vectors [][]float32) {
 	values, vectors = Eigen(matrix, n, most)
 	edge, kept := sigma*math.Sqrt(2*float64(n)), 0
@@ -73,8 +74,8 @@ func Denoise(matrix []float32, n, most int, sigma float64) (values []float64, ve
 	return values[:kept], vectors[:kept]
 }
 
-// Top lists the places of the n largest numbers, the largest first, and of equals the
-// first first.
+// Top returns the indices of the n largest numbers in descending order; of equals, the
+// lower index comes first.
 func Top(x []float64, n int) []int {
 	order := make([]int, len(x))
 	for i := range order {
@@ -84,9 +85,9 @@ func Top(x []float64, n int) []int {
 	return order[:min(n, len(x))]
 }
 
-// Shrink sets the rows of dst to those of raw, which have noise of a variance on each of
-// their numbers, shrunk towards zero by what that amounts to (James and Stein 1961): a row
-// that may be noise alone becomes zero. Below three numbers nothing is gained by it.
+// Shrink sets the rows of dst to those of raw, which have noise of the given variance on
+// each number, shrunk towards zero (James and Stein 1961). A row that is not longer than
+// its noise becomes zero. Rows of fewer than three numbers are not shrunk.
 func Shrink(dim, stride int, variance float64, raw, dst []float32) {
 	noise := float64(max(dim-2, 0)) * variance
 	for lo := 0; lo < len(raw); lo += stride {

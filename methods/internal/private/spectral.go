@@ -8,18 +8,18 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Spectral is a table of items by eigenvectors of how often those of the head go
-// together: Rank columns, one that is 1 for items outside the head, and one by which
-// these are ordered. Beside it stands a table of places: an item's in the head, from 1,
-// or 0; and its weight.
+// Spectral is an item table of eigenvector entries of the head's co-occurrence matrix:
+// Rank columns, a column that is 1 for items outside the head, and a column that orders
+// those. A second table holds each item's position in the head, from 1, or 0; and its
+// weight.
 type Spectral struct {
-	N          int // items of the head
+	N          int // number of head items
 	Rank       int
 	Damp, Flat float64
 }
 
-// Choose takes the items with the largest counts for the head, and puts the others in
-// their order. A count below least is not told from least.
+// Choose selects the items with the largest counts as the head, and orders the others.
+// Counts below least are treated as least.
 func (h Spectral) Choose(counts []float64, least float64, place []float32, placeStride int, item []float32,
 	stride int,
 ) {
@@ -35,9 +35,9 @@ func (h Spectral) Choose(counts []float64, least float64, place []float32, place
 	}
 }
 
-// Embed finds the eigenvectors of a matrix with noise of deviation sigma on its packed
-// numbers, and gives each item of the head its row of them. A value x counts as x / (x +
-// Damp users).
+// Embed computes the eigenvectors of a matrix with noise of standard deviation sigma on
+// its packed numbers, and sets the row of each head item. An eigenvalue x counts as x /
+// (x + Damp users).
 func (h Spectral) Embed(matrix []float32, sigma float64, users int, place []float32, placeStride int, item []float32,
 	stride int,
 ) {
@@ -53,8 +53,9 @@ func (h Spectral) Embed(matrix []float32, sigma float64, users int, place []floa
 	}
 }
 
-// Serve makes a user's vector: its items' rows, by how new they are. Scores of the head
-// are brought to a deviation of 1, and items outside it lie so many below its mean.
+// Serve computes a user's vector from its items' rows, weighted by recency. Scores of
+// head items get a standard deviation of 1; items outside the head lie below deviations
+// under the head's mean.
 func (h Spectral) Serve(w *method.Work, r learn.Recency, item, place *method.View, below float64, user []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
@@ -67,7 +68,7 @@ func (h Spectral) Serve(w *method.Work, r learn.Recency, item, place *method.Vie
 	user[h.Rank], user[h.Rank+1] = 0, 0
 	vec.DotsAll(item.Arena[:w.Items*item.Stride], item.Stride, user, 0, scores)
 	mean, square := 0.0, 0.0
-	for _, x := range scores { // those outside the head are 0
+	for _, x := range scores { // scores outside the head are 0
 		mean += float64(x)
 		square += float64(float64(x) * float64(x))
 	}

@@ -57,8 +57,8 @@ func (m *TacitPrivate) Transfers(phase, slot int) bool {
 	return phase == 2
 }
 
-// BudgetWeight splits the budget between the parts; where there is no round for one, the other
-// has all.
+// BudgetWeight splits the budget between the parts. If one part has no rounds, the other
+// gets the whole budget.
 func (m *TacitPrivate) BudgetWeight(round, rounds int) float64 {
 	if round < 2 {
 		return m.OneShot.BudgetWeight(round, min(rounds, 2)) * (1 - m.GradShare)

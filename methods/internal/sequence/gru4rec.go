@@ -6,16 +6,16 @@ import (
 	"github.com/tacit-rec/tacit/method"
 )
 
-// GRU4Rec is a recurrent network on the order of a history (Hidasi et al. 2016), here
-// federated. A device reads its items one after the other, predicts each next one
-// against negatives that all positions of a run have in common (the sampled softmax and
-// the shared negatives are those of Hidasi and Karatzoglou 2018), takes one step down the
-// gradient of that, and sends the change of item rows and network. It
-// recommends from the state after its newest item, which never leaves it. With one step
-// on each device and `server=adam:RATE` a round is exactly a mini-batch step of training in one
-// place, with the cohort as the batch. Where we differ from the authors: a history is one session,
-// rows are read and scored with alike, there is one layer as wide as a row, negatives come
-// from the protocol's pool, all equally likely, and none is another user's positive.
+// GRU4Rec is a recurrent network on the order of a history (Hidasi et al. 2016),
+// federated. A device reads its items in order, predicts each next item against negatives
+// that several positions share (sampled softmax and shared negatives as in Hidasi and
+// Karatzoglou 2018), takes one gradient step, and sends the delta of item rows and
+// network. It recommends from the state after its newest item; the state never leaves the
+// device. With one local step and `server=adam:RATE` a round equals one mini-batch step
+// of centralised training with the cohort as the batch. Differences from the authors: a
+// history is one session, input and output share the item rows, there is one layer as
+// wide as a row, and negatives are drawn uniformly from the protocol's pool, never from
+// other users' positives.
 type GRU4Rec struct {
 	Dim     int            `default:"64" min:"1" max:"1024" range:"32|64|128" doc:"dimension of a row and of the state"`
 	LR      learn.Schedule `default:"100" range:"1..1000,log" doc:"device learning rate of the network; under server=adam only its ratio to row-lr matters"`
@@ -25,7 +25,7 @@ type GRU4Rec struct {
 	Longest int            `default:"200" min:"2" range:"50|100|200" doc:"longest part of a history that is read: a random part in training, the newest items to recommend"`
 	Run     int            `default:"50" min:"1" range:"20|50|100" doc:"positions that share their negatives"`
 	Alike   string         `default:"roots" choices:"users|roots|rows" range:"users|roots|rows" doc:"what has equal weight: users, interactions (rows), or in between (roots)"`
-	Start   float64        `default:"0.1" doc:"standard deviation of the rows at the start"`
+	Start   float64        `default:"0.1" doc:"standard deviation of the initial rows"`
 }
 
 var (

@@ -5,12 +5,12 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Markov is a first-order Markov chain over items, the first baseline of every sequence
-// recommender (Rendle et al. 2010 factorise it; here it is counted). A device sends how
-// often an item of its history was followed by another one, and its items; the sums take one round. It
-// recommends what follows its newest items: of each of the last few the share of its
-// followers, drawn to popularity where there are few of them, less by the decay the
-// older the item is. With a window, items further on count too, less by the decay with each step.
+// Markov is a first-order Markov chain over items, the usual baseline of sequence
+// recommenders (Rendle et al. 2010 factorise it; here transitions are counted). A device
+// sends how often each of its items was followed by another one, and its items; one round
+// is enough. It scores items by the transition frequencies from its newest items,
+// smoothed towards popularity and decayed with the age of the item. With a window above
+// 1, items further ahead count as followers too, decayed per step.
 type Markov struct {
 	Window int     `default:"1" min:"1" range:"1|3|5|10|20|40" doc:"how many following items count as followers; 1: the next one only"`
 	Last   int     `default:"1" min:"1" range:"1|5|10|20|40" doc:"number of newest items that scores are based on"`
@@ -24,8 +24,8 @@ var (
 )
 
 const (
-	markNext   = iota // broadcast: followers of an item
-	markLike          // broadcast: devices that have an item
+	markNext   = iota // broadcast: transition counts
+	markLike          // broadcast: number of devices that have an item
 	markFollow        // sum
 	markCount         // sum
 	markScore         // ephemeral: of each item
@@ -35,15 +35,15 @@ func (m *Markov) Slots(items int) []method.Slot {
 	return []method.Slot{
 		markNext: {
 			Name: "next", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: items,
-			Doc: "how often each item followed",
+			Doc: "how often each item followed this one",
 		},
 		markLike: {
 			Name: "popularity", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: 1,
-			Doc: "how many devices have an item",
+			Doc: "number of devices that have an item",
 		},
 		markFollow: {
 			Name: "follow", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: items,
-			Doc: "which items followed which on the device",
+			Doc: "transitions in the device's history",
 		},
 		markCount: {
 			Name: "count", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 1,
@@ -51,7 +51,7 @@ func (m *Markov) Slots(items int) []method.Slot {
 		},
 		markScore: {
 			Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items,
-			Doc: "how likely each item is the next",
+			Doc: "score of each item as the next one",
 		},
 	}
 }
@@ -109,8 +109,8 @@ func (m *Markov) Ready(int) method.Visit {
 	}}
 }
 
-// Update takes the mean over the rounds of what all devices have: with small cohorts each
-// round is another sample of the same sums.
+// Update averages the counts over rounds, scaled up to all devices: with small cohorts
+// each round is another sample of the same sums.
 func (m *Markov) Update(g *method.Global) {
 	all := float32(g.Users) / float32(max(g.Devices, 1))
 	part := 1 / float32(g.Round+1)

@@ -27,8 +27,8 @@ func Set(t *testing.T, m method.Method, settings ...string) method.Method {
 	return m
 }
 
-// Trained runs a method on a small world. The second result is all that was
-// measured, the third the values of the first slots.
+// Trained runs a method on a small world. It returns the run, the test ranks of the best
+// round and the item rows.
 func Trained(t *testing.T, m method.Method, plain bool) (*sim.Run, []metrics.Rank, []float32) {
 	t.Helper()
 	var o sim.Options
@@ -65,7 +65,7 @@ func Small(t *testing.T, m method.Method, c data.WorldConfig, o sim.Options) *si
 	return r
 }
 
-// Slope is the central difference of value by x.
+// Slope returns the central difference of value with respect to x.
 func Slope(x *float64, value func() float64) float64 {
 	const h = 1e-6
 	old := *x
