@@ -77,7 +77,7 @@ func (h Additive) pull(w *method.Work, b *method.Batch, p *AdditiveRates) float6
 	vec.Sigmoids(s)
 	loss := 0.0
 	if w.WantLoss {
-		loss = tallied(s, t.Each, w.Float64s(2*len(rows)))
+		loss = countedBCE(s, t.Each, w.Float64s(2*len(rows)))
 	}
 	scale := 1 / float32(b.N)
 	for i, q := range s {
@@ -109,15 +109,15 @@ func (h Additive) pull(w *method.Work, b *method.Batch, p *AdditiveRates) float6
 	return loss + terms/float64(places)
 }
 
-// tallied returns the summed binary cross entropy of the samples listed in each, for rows with
+// countedBCE returns the summed binary cross entropy of the samples listed in each, for rows with
 // probability q. As in PyTorch, a logarithm is never below -100. Six factors share one
 // logarithm; a product of more could underflow. p is scratch memory for two numbers per row.
-func tallied(q []float32, each []uint32, p []float64) float64 {
+func countedBCE(q []float32, each []uint32, p []float64) float64 {
 	for i, v := range q {
 		if v != v { // rng.Log does not accept NaN
 			return float64(v)
 		}
-		p[2*i], p[2*i+1] = max(float64(v), least), max(1-float64(v), least)
+		p[2*i], p[2*i+1] = max(float64(v), minProbability), max(1-float64(v), minProbability)
 	}
 	s := 0.0
 	for ; len(each) >= 6; each = each[6:] {

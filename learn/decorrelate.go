@@ -7,8 +7,8 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// fewest is the smallest number of rows for which column correlations are meaningful.
-const fewest = 8
+// minRows is the smallest number of rows for which column correlations are meaningful.
+const minRows = 8
 
 // Decorrelate returns a term that decorrelates the columns of a batch's distinct rows (the loss
 // of Barlow Twins, Zbontar et al. 2021, on rows instead of images): with the columns of X and Y
@@ -23,7 +23,7 @@ const fewest = 8
 func (m Blend) Decorrelate(view string, off float32, l func(w *method.Work) float32) method.Term {
 	return method.Term{Name: "decorrelate", Slots: []int{m.Own}, Grad: func(w *method.Work, b *method.Batch) float64 {
 		n, dim, stride := len(b.Rows), w.View[m.Own].Slot.Dim, w.View[m.Own].Stride
-		if n < fewest {
+		if n < minRows {
 			return 0
 		}
 		mark := w.Mark()

@@ -55,17 +55,17 @@ func (g GRU) Slots(start float64) []method.Slot {
 		gruItem: {Name: "item", Scope: shared, PerItem: true, Dim: d, Init: method.Init{
 			Kind: method.Normal,
 			A:    start,
-		}, Doc: "item rows, read and scored with"},
-		gruBias: {Name: "bias", Scope: shared, PerItem: true, Dim: 1, Doc: "how much everyone likes an item"},
+		}, Doc: "item embeddings, used as input and for scoring"},
+		gruBias: {Name: "bias", Scope: shared, PerItem: true, Dim: 1, Doc: "popularity bias of each item"},
 		gruIn: {
 			Name: "in", Scope: shared, Rows: 3 * d, Dim: d, Init: weights,
-			Doc: "weights of the item that is read: reset, update, candidate",
+			Doc: "input weights: reset gate, update gate, candidate",
 		},
 		gruRe: {
 			Name: "recurrent", Scope: shared, Rows: 3 * d, Dim: d, Init: weights,
-			Doc: "weights of the state before it",
+			Doc: "recurrent weights, in the same order",
 		},
-		gruOff: {Name: "offset", Scope: shared, Rows: 4, Dim: d, Doc: "offsets of the gates, and of the " +
+		gruOff: {Name: "offset", Scope: shared, Rows: 4, Dim: d, Doc: "biases of the gates, the candidate and the " +
 			"candidate's recurrent part"},
 		gruState: {Name: "state", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the state after the newest item"},
 	}

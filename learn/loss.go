@@ -73,7 +73,7 @@ func bceLoss(b *method.Batch, z []float32) float64 {
 		if p != p { // rng.Log does not accept NaN
 			return p
 		}
-		product *= max(p, least)
+		product *= max(p, minProbability)
 		if i&3 == 3 {
 			s -= rng.Log(product)
 			product = 1
@@ -82,7 +82,7 @@ func bceLoss(b *method.Batch, z []float32) float64 {
 	return s - rng.Log(product)
 }
 
-const least = 3.7200759760208356e-44 // exp(-100)
+const minProbability = 3.7200759760208356e-44 // exp(-100)
 
 func needRatings(b *method.Batch, z []float32) {
 	if len(b.Rating) != len(z) {
@@ -171,7 +171,7 @@ func bprLoss(b *method.Batch, z []float32) float64 {
 		if q != q {
 			return q
 		}
-		s -= rng.Log(max(q, least))
+		s -= rng.Log(max(q, minProbability))
 	}
 	if p.n == 0 {
 		return 0

@@ -39,7 +39,7 @@ type meta struct {
 	w     *method.Work
 	steps int
 	rate  float32
-	t     sided
+	t     featurePass
 }
 
 // size returns the number of floats of all slots, padding included.
@@ -112,7 +112,7 @@ func (m *meta) shift(by float32, along *[method.MaxSlots][]float32) {
 // and its logits.
 func (m *meta) on(lo, hi int, grad *[method.MaxSlots][]float32) (*method.Batch, []float32) {
 	b := m.w.Batch(lo, min(lo+m.w.BatchSize, hi))
-	m.t = sided{}
+	m.t = featurePass{}
 	m.work(m.w, b, &m.t)
 	if grad != nil {
 		m.t.grad = *grad

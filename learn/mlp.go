@@ -156,7 +156,7 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 		l := &m.at[i]
 		wide := vec.Pad(l.out)
 		d = now[:m.n*wide]
-		m.bend(l.h, d)
+		m.activationGrad(l.h, d)
 		in := x
 		if i > 0 {
 			in = vec.Rows(m.at[i-1].h, vec.Pad(l.in))
@@ -185,8 +185,8 @@ func (m *mlp) backward(x vec.Mat, dz []float32, dx *vec.Mat) []float32 {
 	return d
 }
 
-// bend multiplies d by the derivative of the activation whose output is h.
-func (m *mlp) bend(h, d []float32) {
+// activationGrad multiplies d by the derivative of the activation whose output is h.
+func (m *mlp) activationGrad(h, d []float32) {
 	if !m.curved {
 		vec.ReluBack(h, d)
 		return

@@ -9,7 +9,7 @@ import (
 // binary cross entropy with respect to all slots. It must follow forward, whose logits are in z.
 // It uses forward-over-reverse differentiation: every number of the two passes has a tangent,
 // its derivative as the slots move along v. The prefix r marks tangents.
-func (t *sided) hessian(y, z []float32, scale float32, v *[method.MaxSlots][]float32) {
+func (t *featurePass) hessian(y, z []float32, scale float32, v *[method.MaxSlots][]float32) {
 	rx := vec.Rows(t.Floats(len(t.x.Data)), t.x.Row)
 	t.gather(0, v, true, rx)
 	rh, last := t.tangents(rx, v), t.layers-1
@@ -29,7 +29,7 @@ func (t *sided) hessian(y, z []float32, scale float32, v *[method.MaxSlots][]flo
 }
 
 // tangents returns the tangents of the hidden layers' outputs.
-func (t *sided) tangents(rx vec.Mat, v *[method.MaxSlots][]float32) (rh [maxLayers][]float32) {
+func (t *featurePass) tangents(rx vec.Mat, v *[method.MaxSlots][]float32) (rh [maxLayers][]float32) {
 	size := 0
 	for i := range t.layers - 1 {
 		size += len(t.at[i].h)
@@ -46,7 +46,7 @@ func (t *sided) tangents(rx vec.Mat, v *[method.MaxSlots][]float32) (rh [maxLaye
 		}
 		Gemm(t.Scratch, t.n, l.out, l.in, in, vec.Rows(vw, l.stride).T(), vec.Rows(r, wide))
 		Gemm(t.Scratch, t.n, l.out, l.in, rin, vec.Rows(l.w, l.stride).T(), vec.Rows(r, wide))
-		t.bend(l.h, r)
+		t.activationGrad(l.h, r)
 		rh[i], in, rin = r, vec.Rows(l.h, wide), vec.Rows(r, wide)
 	}
 	return rh
@@ -54,7 +54,7 @@ func (t *sided) tangents(rx vec.Mat, v *[method.MaxSlots][]float32) (rh [maxLaye
 
 // reverse is backward with tangents: dz is the gradient with respect to the logits, rz its
 // tangent. It stores only the tangents of the slots' gradients.
-func (t *sided) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, v *[method.MaxSlots][]float32) {
+func (t *featurePass) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, v *[method.MaxSlots][]float32) {
 	widest := t.x.Row
 	for i := range t.layers - 1 {
 		widest = max(widest, vec.Pad(t.at[i].out))
@@ -75,7 +75,7 @@ func (t *sided) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, 
 	}
 	for i := last - 1; i >= 0; i-- {
 		l, wide := &t.at[i], vec.Pad(t.at[i].out)
-		t.bendBoth(l.h, rh[i], d[:t.n*wide], rd[:t.n*wide])
+		t.activationGradTangent(l.h, rh[i], d[:t.n*wide], rd[:t.n*wide])
 		in, rin := t.x, rx
 		if i > 0 {
 			in, rin = vec.Rows(t.at[i-1].h, vec.Pad(l.in)), vec.Rows(rh[i-1], vec.Pad(l.in))
@@ -95,15 +95,15 @@ func (t *sided) reverse(rx vec.Mat, rh *[maxLayers][]float32, dz, rz []float32, 
 	t.scatter(vec.Rows(rd, t.x.Row), &t.grad)
 }
 
-// bendBoth multiplies d by the derivative of the activation whose output is h, and replaces rd
+// activationGradTangent multiplies d by the derivative of the activation whose output is h, and replaces rd
 // by the tangent of the product. The derivative of the logistic function is h(1-h), with tangent
 // (1-2h) rh.
-func (t *sided) bendBoth(h, rh, d, rd []float32) {
-	t.bend(h, rd)
+func (t *featurePass) activationGradTangent(h, rh, d, rd []float32) {
+	t.activationGrad(h, rd)
 	if t.mlp.curved {
 		for i, y := range h {
 			rd[i] += float32(float32(d[i]*(1-2*y)) * rh[i])
 		}
 	}
-	t.bend(h, d)
+	t.activationGrad(h, d)
 }

@@ -21,11 +21,11 @@ type Range struct {
 // RangeSyntax describes the text forms of a range, for error messages.
 const RangeSyntax = "a..b, a..b,log or x|y|z"
 
-// most limits the ends of an interval, so that their difference is finite.
+// maxEnd limits the ends of an interval, so that their difference is finite.
 const (
-	most      = 1e300
-	mostWhole = 1 << 53
-	mostList  = 1000
+	maxEnd   = 1e300
+	maxWhole = 1 << 53
+	maxList  = 1000
 )
 
 // IsRange reports whether a text denotes more than one value.
@@ -49,9 +49,9 @@ func ParseRange(text string, whole bool) (Range, error) {
 	}{{lo, &r.Lo}, {hi, &r.Hi}} {
 		x, err := strconv.ParseFloat(strings.TrimSpace(end.text), 64)
 		switch {
-		case err != nil || !(math.Abs(x) <= most):
+		case err != nil || !(math.Abs(x) <= maxEnd):
 			return Range{}, fmt.Errorf("%q: must be a finite number", end.text)
-		case whole && (x != math.Trunc(x) || math.Abs(x) > mostWhole):
+		case whole && (x != math.Trunc(x) || math.Abs(x) > maxWhole):
 			return Range{}, fmt.Errorf("%q: must be a whole number", end.text)
 		}
 		*end.to = x + 0 // no negative zero
@@ -74,8 +74,8 @@ func parseList(text string) (Range, error) {
 			return Range{}, errors.New("empty value in the list")
 		case slices.Contains(r.List, s):
 			return Range{}, fmt.Errorf("%q is listed twice", s)
-		case len(r.List) == mostList:
-			return Range{}, fmt.Errorf("more than %d values", mostList)
+		case len(r.List) == maxList:
+			return Range{}, fmt.Errorf("more than %d values", maxList)
 		}
 		r.List = append(r.List, s)
 	}

@@ -101,8 +101,8 @@ func (s *FeatureNet) SGD(rate Schedule) []Rule {
 	return out
 }
 
-// sided is a FeatureNet bound to a batch and to the memory of its slots.
-type sided struct {
+// featurePass is a FeatureNet bound to a batch and to the memory of its slots.
+type featurePass struct {
 	*FeatureNet
 	mlp
 	device    uint32
@@ -113,7 +113,7 @@ type sided struct {
 }
 
 // open prepares the network for n samples whose inputs from index lead on will be gathered.
-func (t *sided) open(n, lead int) {
+func (t *featurePass) open(n, lead int) {
 	t.mlp.curved = t.FeatureNet.curved
 	t.mlp.open(t.Scratch, t.hidden, n)
 	in := t.in - lead
@@ -129,7 +129,7 @@ func (t *sided) open(n, lead int) {
 }
 
 // index returns the position of sample x in a part's column.
-func (t *sided) index(p *part, x int) uint32 {
+func (t *featurePass) index(p *part, x int) uint32 {
 	switch {
 	case p.of == ofItem:
 		return t.item[x]
@@ -143,7 +143,7 @@ func (t *sided) index(p *part, x int) uint32 {
 
 // gather sets the rows of to to the inputs from index lead on, using the tables val. If tangent
 // is set, it leaves out numeric columns, which have no tangent.
-func (t *sided) gather(lead int, val *[method.MaxSlots][]float32, tangent bool, to vec.Mat) {
+func (t *featurePass) gather(lead int, val *[method.MaxSlots][]float32, tangent bool, to vec.Mat) {
 	clear(to.Data)
 	for i := range t.parts {
 		p := &t.parts[i]
@@ -157,7 +157,7 @@ func (t *sided) gather(lead int, val *[method.MaxSlots][]float32, tangent bool, 
 }
 
 // place adds the input of a part for position k of its column to dst.
-func (t *sided) place(p *part, k uint32, val *[method.MaxSlots][]float32, tangent bool, dst []float32) {
+func (t *featurePass) place(p *part, k uint32, val *[method.MaxSlots][]float32, tangent bool, dst []float32) {
 	if p.Card == 0 {
 		if !tangent {
 			dst[0] = p.Value[k]
@@ -171,7 +171,7 @@ func (t *sided) place(p *part, k uint32, val *[method.MaxSlots][]float32, tangen
 }
 
 // scatter adds the gradient with respect to the input to the gradients of the tables.
-func (t *sided) scatter(dx vec.Mat, grad *[method.MaxSlots][]float32) {
+func (t *featurePass) scatter(dx vec.Mat, grad *[method.MaxSlots][]float32) {
 	for i := range t.parts {
 		p := &t.parts[i]
 		if p.Card == 0 {
@@ -188,7 +188,7 @@ func (t *sided) scatter(dx vec.Mat, grad *[method.MaxSlots][]float32) {
 }
 
 // work binds the network to a device's slots.
-func (s *FeatureNet) work(w *method.Work, b *method.Batch, t *sided) {
+func (s *FeatureNet) work(w *method.Work, b *method.Batch, t *featurePass) {
 	t.FeatureNet, t.Scratch = s, &w.Scratch
 	t.device, t.item, t.row = w.Device, b.Item, b.Row
 	for i := range s.slots {
@@ -201,7 +201,7 @@ func (s *FeatureNet) work(w *method.Work, b *method.Batch, t *sided) {
 func (s *FeatureNet) Logits(w *method.Work, b *method.Batch, out []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
-	var t sided
+	var t featurePass
 	s.work(w, b, &t)
 	lead := 0
 	if b.Inference {
@@ -216,7 +216,7 @@ func (s *FeatureNet) Logits(w *method.Work, b *method.Batch, out []float32) {
 }
 
 // fold adds the contribution of the inputs before the item's features to the first layer's bias.
-func (t *sided) fold() {
+func (t *featurePass) fold() {
 	first, whole := &t.at[0], t.val[t.layer]
 	input := t.Floats(t.lead)
 	clear(input)
@@ -237,14 +237,14 @@ func (t *sided) fold() {
 func (s *FeatureNet) Back(w *method.Work, b *method.Batch, dz []float32) {
 	mark := w.Mark()
 	defer w.Release(mark)
-	var t sided
+	var t featurePass
 	s.work(w, b, &t)
 	t.open(b.N, 0)
 	t.back(dz[:b.N])
 }
 
 // back adds the gradients for dz. It must follow forward on the same batch.
-func (t *sided) back(dz []float32) {
+func (t *featurePass) back(dz []float32) {
 	dx := vec.Rows(t.Floats(len(t.x.Data)), t.x.Row)
 	t.backward(t.x, dz, &dx)
 	t.scatter(dx, &t.grad)

@@ -33,7 +33,7 @@ func (s *FeatureNet) Pass(p *method.Pool, loss string, rate float32) {
 	for lo, all := 0, len(p.Item); lo < all; lo += p.BatchSize {
 		mark := p.Mark()
 		b := p.Batch(lo, min(lo+p.BatchSize, all))
-		var t sided
+		var t featurePass
 		t.FeatureNet, t.Scratch = s, &p.Scratch
 		t.user, t.item, t.row = b.User, b.Item, b.Row
 		grads := p.Floats(size)

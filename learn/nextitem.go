@@ -12,9 +12,9 @@ import (
 // logarithm of the softmax probability of the next item against negatives. All positions of a
 // run share the negatives drawn for it, so that each is compared with many (Hidasi and
 // Karatzoglou 2018). If keep is below 1, dropout keeps that fraction of the input and of each
-// scoring state. weighting is the weighting of users: "users" takes the mean over a history, "rows" the
-// sum, and "roots" a value between them. If a history is longer than Longest, each local
-// training uses a random window of it.
+// scoring state. The gradient is that of the mean over a history if weighting is "users", of the
+// sum if it is "rows", and of the sum divided by the square root of the length if it is "roots".
+// If a history is longer than Longest, each local training uses a random window of it.
 func (g GRU) NextItemLoss(run int, keep float32, weighting string) method.Oracle {
 	scale := func(w *method.Work) float32 {
 		n := float32(min(len(w.History), g.Longest) - 1)
@@ -56,7 +56,7 @@ func (g GRU) NextItemLoss(run int, keep float32, weighting string) method.Oracle
 		loss := 0.0
 		for lo := 0; lo < n; lo += run {
 			hi := min(lo+run, n)
-			loss += g.follow(w, rows[lo+1:hi+1], negatives[lo*each:hi*each], scale, seen[lo*s:hi*s], dh[lo*s:hi*s])
+			loss += g.runLoss(w, rows[lo+1:hi+1], negatives[lo*each:hi*each], scale, seen[lo*s:hi*s], dh[lo*s:hi*s])
 		}
 		if keep < 1 {
 			times(kept, dh)
@@ -66,9 +66,9 @@ func (g GRU) NextItemLoss(run int, keep float32, weighting string) method.Oracle
 	}})
 }
 
-// follow returns the loss of one run of positions, given their states and the rows of the items
+// runLoss returns the loss of one run of positions, given their states and the rows of the items
 // that come next.
-func (g GRU) follow(w *method.Work, next, negatives []uint32, scale float32, states, dstates []float32) float64 {
+func (g GRU) runLoss(w *method.Work, next, negatives []uint32, scale float32, states, dstates []float32) float64 {
 	item, bias := &w.View[g.First+gruItem], &w.View[g.First+gruBias]
 	s, m, k := item.Stride, len(next), len(negatives)
 	wide := vec.Pad(k + 1) // the last is the next item
@@ -127,5 +127,5 @@ func softmax(z []float32, scale float32) float64 {
 	share := z[len(z)-1] / sum
 	vec.Scale(scale/sum, z)
 	z[len(z)-1] -= scale
-	return -rng.Log(max(float64(share), least))
+	return -rng.Log(max(float64(share), minProbability))
 }
