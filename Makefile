@@ -32,6 +32,10 @@ help: ## list the targets
 build: ## build ./tacit
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o tacit ./cmd/tacit
 
+.PHONY: install
+install: ## install tacit into Go's bin folder
+	CGO_ENABLED=0 $(GO) install -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' ./cmd/tacit
+
 .PHONY: demo
 demo: build ## build, and show a first result in seconds, offline
 	./tacit play

@@ -123,7 +123,7 @@ type Result struct {
 	Method, Data, Protocol string
 	Seed                   uint64
 	Leaks                  bool    // the protocol leaks the held-out item: compare with published numbers only
-	Round                  int     // the round that validation selected; the metrics are from it
+	Round                  int     // selected on validation; metrics are from it, Recommend uses the last round
 	Sampled, Full          Metrics // on test items, ranked among sampled candidates and among all items
 	Epsilon, Delta         float64 // the privacy budget that was spent; 0 without differential privacy
 

@@ -218,6 +218,21 @@ func (f *field) get(p *Policy) string {
 	return "no"
 }
 
+// example is a value that a user might type.
+func (f *field) example() string {
+	switch {
+	case f.choices != "":
+		return strings.Fields(f.choices)[0]
+	case f.key == "cover":
+		return "dense"
+	case f.key == "delta":
+		return "1e-6"
+	case f.whole != nil:
+		return "50"
+	}
+	return "8"
+}
+
 func (f *field) set(p *Policy, value string) (err error) {
 	if f.choices != "" && !slices.Contains(strings.Fields(f.choices), value) {
 		return fmt.Errorf("%s=%s: must be one of %s", f.key, value, strings.ReplaceAll(f.choices, " ", ", "))
@@ -269,12 +284,21 @@ func (p *Policy) UnmarshalText(b []byte) error {
 	for word := range strings.SplitSeq(string(b), ",") {
 		key, value, ok := strings.Cut(strings.TrimSpace(word), "=")
 		at := slices.IndexFunc(fields, func(f field) bool { return f.key == key || f.old != "" && f.old == key })
-		if !ok || at < 0 {
+		if at >= 0 && !ok {
+			return fmt.Errorf("dp setting %s needs a value, such as %s=%s", key, fields[at].key, fields[at].example())
+		}
+		if at < 0 {
 			var keys []string
 			for _, k := range fields {
 				keys = append(keys, k.key)
 			}
-			if near := param.Nearest(key, keys); near != "" && near != key {
+			near := param.Nearest(key, keys)
+			if near == "" && len(key) > 1 {
+				if i := slices.IndexFunc(keys, func(k string) bool { return strings.HasPrefix(k, key) }); i >= 0 {
+					near = keys[i]
+				}
+			}
+			if near != "" {
 				return fmt.Errorf("unknown dp setting %q; did you mean %s? (tacit privacy keys lists them)", word, near)
 			}
 			return fmt.Errorf("unknown dp setting %q: expected none, or a list such as epsilon=8,delta=1e-6 "+

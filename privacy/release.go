@@ -150,7 +150,7 @@ func (k *Stack) Caveats() []string {
 	}
 	if k.Policy.Metrics == 0 {
 		say("the metrics are measured on all users without noise, for the experimenter only: publishing them would " +
-			"spend more budget (metrics=Z)")
+			"spend more budget (metrics=5 in --dp releases them with noise)")
 	}
 	if k.Mechanism == Laplace {
 		say("simulated: Laplace noise is drawn in floating point; only Gaussian noise is drawn in integers")

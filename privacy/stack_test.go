@@ -44,7 +44,9 @@ func TestPolicyTextRoundTrips(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"epsilon=8,trust=local,against=local": "twice",
-		"epsilon":                             "unknown dp setting",
+		"epsilon":                             "epsilon needs a value, such as epsilon=8",
+		"eps=8":                               "did you mean epsilon",
+		"clip=1,mech=tree":                    "did you mean mechanism",
 		"epsilom=8":                           "unknown dp setting",
 		"epsilon=8,epsilon=9":                 "twice",
 		"epsilon=-1":                          "must be a number",

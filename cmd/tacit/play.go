@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,6 +113,14 @@ func writePlay(w io.Writer, runs []*result.Result, source data.Source, last *sim
 		}
 		fmt.Fprintf(w, "  %-48s  %s\n", left, right)
 	}
-	_, err := io.WriteString(w, playEnd)
+	_, err := io.WriteString(w, strings.ReplaceAll(playEnd, "  tacit ", "  "+calledAs()+" "))
 	return err
+}
+
+// calledAs is how the user called this program: ./tacit after make demo, otherwise tacit.
+func calledAs() string {
+	if os.Args[0] == "./tacit" {
+		return os.Args[0]
+	}
+	return "tacit"
 }

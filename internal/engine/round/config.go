@@ -13,7 +13,7 @@ import (
 // sim.Options and coordinator.Settings embed it: its tags are flags, TOML keys and
 // the keys of a coordinator's state.
 type Config struct {
-	Rounds    int            `json:"rounds" default:"100" doc:"rounds of training"`
+	Rounds    int            `json:"rounds" default:"100" doc:"rounds of training, unless the method or a preset sets its own number"`
 	Batch     int            `json:"batch" default:"256" range:"32..1024,log" doc:"samples per local mini-batch"`
 	Negatives int            `json:"negatives" default:"4" range:"1..10" doc:"negative items drawn per positive, redrawn in every round"`
 	Cohort    Cohort         `json:"cohort" default:"all" doc:"devices per round: all, 100, 10%, poisson:0.1, cycle:100 or checkin:100/20"`
