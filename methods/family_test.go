@@ -61,14 +61,13 @@ func runOn(t testing.TB, s *data.Split, words string, rounds int) *sim.Run {
 	return r
 }
 
-// places are all that was measured in the selected round, with the model's values.
+// places returns the test ranks of the selected round and the model's values.
 func places(r *sim.Run) ([]metrics.Rank, []float32) {
 	return append(slices.Clone(r.Best.Test), r.Best.TestFull...), r.Value(learn.ItemSlot)
 }
 
-// One score function, three names: which layers stay on the device is all that
-// tells the methods apart.
-func TestPersonalisationByLayerSpansTheFamily(t *testing.T) {
+// PFedRec with suitable settings ends with the same bits as FedMF and FedNCF.
+func TestPFedRecCoversFedMFAndFedNCF(t *testing.T) {
 	for _, c := range []struct{ general, special string }{
 		{"pfedrec infer=global", "fedmf"},
 		{"pfedrec", "fedmf+dualper"},
@@ -86,7 +85,7 @@ func TestPersonalisationByLayerSpansTheFamily(t *testing.T) {
 	}
 }
 
-func TestWhichLayersStayDecidesWhatIsSent(t *testing.T) {
+func TestPrivateLayersAreNotShared(t *testing.T) {
 	for private, want := range map[string]string{
 		"all":  "item",
 		"none": "item weight.1 bias.1 weight.2 bias.2 weight.3 bias.3",
@@ -106,7 +105,7 @@ func TestWhichLayersStayDecidesWhatIsSent(t *testing.T) {
 	}
 }
 
-func TestParametersThatDoNotFitAreRefused(t *testing.T) {
+func TestRejectsInvalidParameters(t *testing.T) {
 	for _, words := range []string{
 		"pfedrec private=none", "pfedrec private=1", "pfedrec layers=8 private=3", "pfedrec layers=8 private=x",
 		"pfedrec layers=8 private=",
@@ -121,7 +120,7 @@ func TestParametersThatDoNotFitAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := method.Check(with(t, e.New(), f[1:]...)); err == nil {
-			t.Errorf("%s is let through", words)
+			t.Errorf("%s is accepted", words)
 		}
 	}
 	for name, want := range map[string]string{
@@ -136,11 +135,10 @@ func TestParametersThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// FCF's sums must be the gradient of its objective, written out with every user and
-// every item.
+// FCF's sums must be the gradient of its objective over all users and items.
 func TestFCFSendsTheGradientOfItsObjective(t *testing.T) {
 	s := repeated(t)
-	r := runOn(t, s, "fcf dim=5 alpha=3 reg=0.7 lr=0 start=0.3", 3) // a rate of 0 leaves the rows as they were
+	r := runOn(t, s, "fcf dim=5 alpha=3 reg=0.7 lr=0 start=0.3", 3) // with a learning rate of 0 the rows do not change
 	const d, alpha, reg = 5, 3.0, 0.7
 	stride, value := 8, r.Value(0)
 	loss := func(y []float64, x [][]float64) float64 {
@@ -182,7 +180,7 @@ func TestFCFSendsTheGradientOfItsObjective(t *testing.T) {
 	}
 }
 
-// confidence is 1 + alpha times how often a user has an item, and whether at all.
+// confidence returns 1 + alpha times the item's count, and 1 if the user has the item.
 func confidence(train []uint32, item uint32, alpha float64) (c, want float64) {
 	c = 1
 	for _, i := range train {
@@ -194,7 +192,7 @@ func confidence(train []uint32, item uint32, alpha float64) (c, want float64) {
 	return c, want
 }
 
-// repeated is the small world with some rows twice and thrice.
+// repeated returns the small world with some repeated rows.
 func repeated(t *testing.T) *data.Split {
 	t.Helper()
 	s := world(t)
@@ -291,6 +289,6 @@ func TestPublishedNumbersAreFractionsOfKnownMethodsAndSets(t *testing.T) {
 		t.Errorf("only %d published numbers are found", n)
 	}
 	if methods.Published("pfedrec", "ml-1m", "gauss:0.5") != nil || methods.Published("fcf", "ml-1m", "none") != nil {
-		t.Error("a number that nobody published is shown")
+		t.Error("Published returns a number that was never published")
 	}
 }

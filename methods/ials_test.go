@@ -14,8 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// als is alternating least squares with a matrix for each item, in float64 and all in
-// one place: what shared curvature stands for.
+// als is centralised alternating least squares in float64, with a matrix per item.
 type als struct {
 	d       int
 	a0, reg float64
@@ -85,7 +84,7 @@ func (m *als) items() {
 	}
 }
 
-// loss is the objective, with the best vector of each user.
+// loss returns the objective with the best vector of each user.
 func (m *als) loss() float64 {
 	m.users()
 	total := 0.0
@@ -107,7 +106,7 @@ func (m *als) loss() float64 {
 	return total
 }
 
-// rows copies a padded table.
+// rowsOf copies a padded table.
 func rowsOf(table []float32, items, d int) []*mat.VecDense {
 	var out []*mat.VecDense
 	for i := range items {
@@ -120,7 +119,7 @@ func rowsOf(table []float32, items, d int) []*mat.VecDense {
 	return out
 }
 
-// central is ALS of a split in one place, with the rows that a method starts from.
+// central returns centralised ALS on a split, with the initial rows of the method.
 func central(t testing.TB, split *data.Split, settings ...string) *als {
 	t.Helper()
 	m := with(t, &methods.ALS{}, settings...).(*methods.ALS)
@@ -148,7 +147,7 @@ func central(t testing.TB, split *data.Split, settings ...string) *als {
 	return x
 }
 
-// ended is the loss of the item rows that a method ends with.
+// ended returns the loss of a method's final item rows.
 func (m *als) ended(t testing.TB, split *data.Split, words string, rounds int) float64 {
 	t.Helper()
 	name, settings, _ := strings.Cut(words, " ")
@@ -172,7 +171,7 @@ func (m *als) ended(t testing.TB, split *data.Split, words string, rounds int) f
 	return m.loss()
 }
 
-func TestFederatedALSIsThatOfOnePlace(t *testing.T) {
+func TestFederatedALSEqualsCentralisedALS(t *testing.T) {
 	s := world(t)
 	set := []string{"dim=8", "few=1"}
 	x := central(t, s, set...)
@@ -188,7 +187,7 @@ func TestFederatedALSIsThatOfOnePlace(t *testing.T) {
 		far, long = max(far, mat.Norm(&d, 2)), max(long, mat.Norm(q, 2))
 	}
 	if far > 1e-3*long {
-		t.Errorf("after 4 rounds a row is off by %.2g, and the longest is %.2g long", far, long)
+		t.Errorf("after 4 rounds a row is off by %.2g; the longest has norm %.2g", far, long)
 	}
 }
 
@@ -210,7 +209,7 @@ func TestSharedCurvatureNeedsNoMoreRoundsThanALS(t *testing.T) {
 	compare(movies(t, "ml-100k"), "dim=32 a0=0.3 few=1")
 }
 
-// The losses of docs/tacit.md: what is measured is no time.
+// BenchmarkLossOfTwelveRounds reports the losses of docs/tacit.md, not a time.
 func BenchmarkLossOfTwelveRounds(b *testing.B) {
 	for name, words := range map[string]string{"ml-100k": "dim=32 a0=0.3 few=1", "ml-1m": "dim=64 few=1"} {
 		b.Run(name, func(b *testing.B) {

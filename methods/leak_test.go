@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/methods"
 )
 
-// visited is what a device sends after one visit.
+// visited returns the delta of one local training.
 func visited(t *testing.T, m method.Method, o local.Options, task local.Task) (*local.Plan, *local.Delta) {
 	t.Helper()
 	o.Rounds, o.Batch, o.Seed = 10, 32, 1
@@ -27,15 +27,15 @@ func visited(t *testing.T, m method.Method, o local.Options, task local.Task) (*
 	return p, w.Delta(0)
 }
 
-// An update that nobody adds to others is read by whoever gets it.
-func TestASingleUpdateTellsTheItemsOfItsDevice(t *testing.T) {
+// Without secure aggregation the coordinator can read an update.
+func TestSingleUpdateRevealsTheItemsOfItsDevice(t *testing.T) {
 	train := []uint32{3, 17, 40, 77}
 	_, u := visited(t, with(t, &methods.FedMF{}), local.Options{Items: 100, Users: 5, Negatives: 1},
 		local.Task{Train: train})
 	for _, p := range u.Parts {
 		for _, id := range train {
 			if p.IDs != nil && !slices.Contains(p.IDs, id) {
-				t.Errorf("item %d was trained on and is not in the update", id)
+				t.Errorf("item %d was trained on but is not in the update", id)
 			}
 		}
 		if len(p.IDs) > 2*len(train) {
@@ -44,7 +44,7 @@ func TestASingleUpdateTellsTheItemsOfItsDevice(t *testing.T) {
 	}
 }
 
-func TestASingleUpdateOfPrivRecTellsTheUsersFeatures(t *testing.T) {
+func TestSingleUpdateOfPrivRecRevealsTheUsersFeatures(t *testing.T) {
 	f := &rows.Features{
 		User: []rows.Column{
 			{Name: "age", Card: 4, Code: []uint32{2, 0}},

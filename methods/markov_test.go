@@ -13,7 +13,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// walks is a small set of histories in which items repeat and one user has only one.
+// walks returns a small set of histories with repeated items; one user has a single item.
 func walks() *data.Set {
 	s := &data.Set{NumItems: 11, Start: []int{0}, Meta: data.Info{Name: "walks", TimeKind: data.OrderOnly}}
 	for u := range 14 {
@@ -27,7 +27,7 @@ func walks() *data.Set {
 	return s
 }
 
-// chain scores an item after a history as the definition says, from all histories.
+// chain scores an item after a history by the definition.
 func chain(m *methods.Markov, all [][]uint32, history []uint32, item uint32) float64 {
 	followers := func(i, j uint32) float64 {
 		n := 0.0
@@ -62,7 +62,7 @@ func chain(m *methods.Markov, all [][]uint32, history []uint32, item uint32) flo
 	return score
 }
 
-func TestAMarkovChainIsItsCounts(t *testing.T) {
+func TestMarkovMatchesItsDefinition(t *testing.T) {
 	split, err := data.NewSplit(walks(), data.Protocol{Name: "walks", Sampled: 2}, 1)
 	if err != nil {
 		t.Fatal(err)

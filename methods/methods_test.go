@@ -10,20 +10,20 @@ import (
 	"github.com/tacit-rec/tacit/param"
 )
 
-// onTheBoard are settings with which a method finds the items of the conformance
-// suite's small board; the rates of real catalogues are too small for it.
-var onTheBoard = map[string][]string{
+// small holds settings with which a method learns the conformance suite's small data set;
+// the learning rates for real catalogues are too small for it.
+var small = map[string][]string{
 	"fedncf":    {"lr=0.5", "user-eta=20"},
-	"fedrecgel": {"dim=8", "layers=16,8", "server-lr=0.01"}, // it finds them as it is, and takes its time
+	"fedrecgel": {"dim=8", "layers=16,8", "server-lr=0.01"}, // the defaults work but are slow
 	"metamf":    {"lr=0.003", "hidden=64", "memory=16", "start=0.3"},
-	// With the authors' weights the tables are pushed apart so hard that the board is not found: see docs/adr/0004.
+	// The authors' weights separate the tables too strongly for the small data set: see docs/adr/0004.
 	"fedrap": {"lambda=0", "mu=0"},
-	// Four wide layers take minutes on it.
+	// The default layers take minutes.
 	"privrec":     {"dim=8", "layers=16,8", "lr=0.5", "epochs=2", "adapt=1"},
 	"dp-privrec":  {"dim=8", "layers=16,8", "lr=0.5", "epochs=2", "adapt=1"},
 	"privrec-cen": {"dim=8", "layers=16,8", "lr=0.01"},
 	"nn-self":     {"dim=8", "layers=16,8", "lr=0.2", "outer=0.5", "epochs=4", "adapt=1"},
-	// Histories on the board have no order: what is near in it must not count for more.
+	// Histories of the small data set have no order.
 	"markov":    {"last=20", "decay=1"},
 	"gru4rec":   {"dim=16", "lr=1", "row-lr=30"},
 	"fofl-self": {"dim=8", "layers=16,8", "lr=0.5", "row-lr=10", "epochs=5", "adapt=5"},
@@ -32,7 +32,7 @@ var onTheBoard = map[string][]string{
 func TestEveryMethodConforms(t *testing.T) {
 	for _, e := range methods.Default().Entries() {
 		t.Run(e.Name, func(t *testing.T) {
-			conform.Method(t, func() method.Method { return with(t, e.New(), onTheBoard[e.Name]...) })
+			conform.Method(t, func() method.Method { return with(t, e.New(), small[e.Name]...) })
 		})
 	}
 }
@@ -75,7 +75,7 @@ func TestVariantsConform(t *testing.T) {
 	}
 }
 
-// Terms that the variants above leave out.
+// Loss terms that the variants above do not cover.
 func TestLossTermsOfVariantsHaveTheirGradients(t *testing.T) {
 	for _, words := range []string{
 		"fedrap", "fedrap regular=l2", "fedrap tables=shared", "fedrap tables=shared regular=l2",
@@ -95,17 +95,16 @@ func TestLossTermsOfVariantsHaveTheirGradients(t *testing.T) {
 	}
 }
 
-// Every plug-in on every method that it fits.
-func TestPrivacyHoldsForWhatIsComposed(t *testing.T) {
+func TestMethodsWithPluginsKeepPrivateSlotsPrivate(t *testing.T) {
 	for _, e := range methods.Default().Composed() {
 		base, _, _ := strings.Cut(e.Name, "+")
 		t.Run(e.Name, func(t *testing.T) {
-			conform.Private(t, func() method.Method { return with(t, e.New(), onTheBoard[base]...) })
+			conform.Private(t, func() method.Method { return with(t, e.New(), small[base]...) })
 		})
 	}
 }
 
-func TestTheContractCarriesVeryDifferentMethods(t *testing.T) {
+func TestContractFitsMethodsWithoutGradients(t *testing.T) {
 	for name, build := range map[string]conform.Build{
 		"ials": func() method.Method { return with(t, &ials{}) },
 	} {

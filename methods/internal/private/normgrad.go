@@ -13,10 +13,11 @@ import (
 // NormGrad learns item rows from gradients of equal norm, for differential privacy
 // (Tacit's own; a form of DP-FedAvg, McMahan et al. 2018). A device stores nothing: it
 // solves for its vector p in closed form, as iALS does, and sends (1 - p.q) p for its own
-// items and -(p.q) p for negatives, always scaled to a norm of 1. So there is no clipping
-// bound to tune, and devices with little data count as much as others. The coordinator
-// adds the noisy sum times a learning rate to the rows, and shrinks them according to the
-// known noise. When recommending, the newest items of a history have the largest weights.
+// items and -(p.q) p for negatives, always scaled to a norm of 1. The clipping bound
+// therefore needs no tuning, and devices with little data count as much as others. The
+// coordinator adds the noisy sum times a learning rate to the rows, and shrinks them
+// according to the known noise. When recommending, the newest items of a history have the
+// largest weights.
 type NormGrad struct {
 	Dim   int     `default:"16" min:"1" max:"512" range:"8|16|32" doc:"embedding dimension"`
 	LR    float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"server learning rate, on the sum"`

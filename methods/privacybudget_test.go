@@ -20,8 +20,7 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 )
 
-// budgeted are the methods that are made for a privacy budget, with rounds in which
-// each of their phases occurs.
+// budgeted returns the methods for differential privacy, with small settings.
 func budgeted(t *testing.T) map[string]method.Method {
 	small := []string{"head-items=20", "rank=6"}
 	return map[string]method.Method{
@@ -31,14 +30,14 @@ func budgeted(t *testing.T) map[string]method.Method {
 	}
 }
 
-// lone is a guarded device whose coordinator sends anything at all.
-type lone struct {
+// device is a device with a privacy bound whose coordinator sends arbitrary values.
+type device struct {
 	*local.Worker
 	plan *local.Plan
 	mem  *local.Memory
 }
 
-func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
+func newDevice(t *testing.T, m method.Method, items int, wild float64) *device {
 	t.Helper()
 	p, err := local.NewPlan(m, local.Options{
 		Items: items, Users: 9, Negatives: 3, Rounds: 4, Batch: 32, Seed: 1,
@@ -57,7 +56,7 @@ func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
 		if p.Slots[i].Scope != method.Shared || wild == 0 {
 			continue
 		}
-		// one that can be solved with
+		// a matrix that can be inverted
 		if name := p.Slots[i].Name; (name == "gram" || name == "g-gram") && !p.Slots[i].Sparse {
 			for k := range p.Slots[i].Rows {
 				mem.Value(i)[k*8+k] = float32(float64(wild * wild))
@@ -69,17 +68,17 @@ func newLone(t *testing.T, m method.Method, items int, wild float64) *lone {
 			}
 			continue
 		}
-		for id := range items { // places are a coordinator's too; those of the head are honest, weights are not
+		for id := range items { // positions in the head are valid, weights are arbitrary
 			row := mem.Value(i)[id*8:]
 			if row[0] = 0; id < 20 {
 				row[0], row[1] = float32(id+1), float32(wild*math.Abs(r.Norm()))
 			}
 		}
 	}
-	return &lone{local.NewWorker(mem, 0), p, mem}
+	return &device{local.NewWorker(mem, 0), p, mem}
 }
 
-func (l *lone) send(train []uint32, user uint32, round int) (local.Outcome, []int64) {
+func (l *device) send(train []uint32, user uint32, round int) (local.Outcome, []int64) {
 	state, flat := l.mem.NewState(nil), make([]int64, l.plan.UpdateLength(round)+1)
 	out := l.Visit(&state, &local.Task{Device: user, Round: round, Train: train}, 0, false)
 	l.mem.TakeSum(flat)
@@ -98,23 +97,22 @@ func extremes(items int) map[string][]uint32 {
 	return out
 }
 
-// Whatever a device has, and whatever it was sent, its update has a length of 1 or of
-// nothing, in every phase, before anything bounds it; and what leaves it in integers is
-// no longer than the noise counts on.
-func TestNoHistoryMakesAnUpdateLongerThanOne(t *testing.T) {
+// For any history and any download, the update has norm 1 or 0 before clipping, in every
+// phase, and the norm of the integers that are sent is at most the sensitivity.
+func TestUpdateNormIsAtMostOneForAnyHistory(t *testing.T) {
 	const items = 40
 	for name, m := range budgeted(t) {
 		for _, wild := range []float64{1e-12, 1, 1e12} {
-			l := newLone(t, m, items, wild)
+			l := newDevice(t, m, items, wild)
 			for what, train := range extremes(items) {
 				for round := range 3 {
 					out, flat := l.send(train, 1, round)
 					if out.Norm != 0 && math.Abs(out.Norm-1) > 1e-5 {
-						t.Errorf("%s, values around %g, round %d, history %q: the update has a length of %g, want 1 "+
+						t.Errorf("%s, values around %g, round %d, history %q: the update has norm %g, want 1 "+
 							"or 0", name, wild, round+1, what, out.Norm)
 					}
 					if what == "some" && wild == 1 && out.Norm == 0 {
-						t.Errorf("%s, round %d: nothing is sent", name, round+1)
+						t.Errorf("%s, round %d: the update is empty", name, round+1)
 					}
 					square, n := 0.0, l.plan.UpdateLength(round)
 					for _, x := range flat[:n] {
@@ -122,7 +120,7 @@ func TestNoHistoryMakesAnUpdateLongerThanOne(t *testing.T) {
 					}
 					b := privacy.Bound{Clip: 1, Levels: 1 << 20}
 					if got, most := math.Sqrt(square), b.Sensitivity(n); got > most {
-						t.Errorf("%s, round %d, history %q: integers of length %.0f, and the noise counts on %.0f",
+						t.Errorf("%s, round %d, history %q: integers have norm %.0f, the sensitivity is %.0f",
 							name, round+1, what, got, most)
 					}
 				}
@@ -131,8 +129,8 @@ func TestNoHistoryMakesAnUpdateLongerThanOne(t *testing.T) {
 	}
 }
 
-// Whether one device is there or sends zeros moves a sum by no more than the bound.
-func TestOneDeviceMovesASumByItsBoundAtMost(t *testing.T) {
+// Removing one device changes the sum by at most the sensitivity.
+func TestOneDeviceChangesTheSumByAtMostTheSensitivity(t *testing.T) {
 	const items, users, gone = 40, 9, 4
 	r := rng.New(rng.Test, 8)
 	train := make([][]uint32, users)
@@ -143,7 +141,7 @@ func TestOneDeviceMovesASumByItsBoundAtMost(t *testing.T) {
 	}
 	for name, m := range budgeted(t) {
 		for round := range 3 {
-			l := newLone(t, m, items, 1)
+			l := newDevice(t, m, items, 1)
 			n := l.plan.UpdateLength(round)
 			diff := make([]int64, n+1)
 			for _, sign := range []int64{1, -1} {
@@ -163,18 +161,17 @@ func TestOneDeviceMovesASumByItsBoundAtMost(t *testing.T) {
 			}
 			b := privacy.Bound{Clip: 1, Levels: 1 << 20}
 			if got, most := math.Sqrt(square), b.Sensitivity(n); got > most || got < 0.99*b.Levels {
-				t.Errorf("%s, round %d: the sum moves by %.0f, want about %.0f and no more than %.0f", name, round+1,
+				t.Errorf("%s, round %d: the sum changes by %.0f, want about %.0f and at most %.0f", name, round+1,
 					got, b.Levels, most)
 			}
 		}
 	}
 }
 
-// A device lists only what it has: a visit allocates nothing once the worker has seen
-// one as large.
-func TestARationedVisitDoesNotAllocate(t *testing.T) {
+// Once a worker has trained on a history of the same size, local training allocates nothing.
+func TestPrivateLocalTrainingDoesNotAllocate(t *testing.T) {
 	for name, m := range budgeted(t) {
-		l := newLone(t, m, 40, 1)
+		l := newDevice(t, m, 40, 1)
 		state, round := l.mem.NewState(nil), 0
 		task := &local.Task{Train: []uint32{1, 30, 2, 19, 4}}
 		visit := func() {
@@ -186,7 +183,7 @@ func TestARationedVisitDoesNotAllocate(t *testing.T) {
 			visit()
 		}
 		if n := testing.AllocsPerRun(30, visit); n != 0 {
-			t.Errorf("%s: a visit allocates %g times", name, n)
+			t.Errorf("%s: local training allocates %g times", name, n)
 		}
 	}
 }
@@ -232,10 +229,10 @@ func toTheEnd(r *sim.Run) error {
 	return err
 }
 
-// What the ledger has at the end costs what was promised, to four digits, and not
-// more; a run that was stopped and went on, with other workers, has paid the same and
-// ends at the same bits.
-func TestARationedRunSpendsItsBudgetExactly(t *testing.T) {
+// The ledger of a complete run costs the requested epsilon to four digits, and not more.
+// A run that is interrupted and resumed with another number of workers spends the same and
+// ends with the same bits.
+func TestRunSpendsItsPrivacyBudgetExactly(t *testing.T) {
 	split := smallWorld(t)
 	kinds := map[string]int{"oneshot": 2, "norm-grad": 1, "tacit-private": 3}
 	for name, m := range budgeted(t) {
@@ -268,13 +265,13 @@ func TestARationedRunSpendsItsBudgetExactly(t *testing.T) {
 		}
 		if paid, _, err := again.Spent(); err != nil || paid.Epsilon != spent.Epsilon ||
 			again.Digest() != one.Digest() {
-			t.Errorf("%s: resumed, it has paid %v (%v) and has the digest %s; want %v and %s", name, paid.Epsilon, err,
+			t.Errorf("%s: resumed, it spent %v (%v) and has the digest %s; want %v and %s", name, paid.Epsilon, err,
 				again.Digest(), spent.Epsilon, one.Digest())
 		}
 	}
 }
 
-// Masked sums of every phase are the plain ones, with each device's share of the noise.
+// Secure aggregation with distributed noise works in every phase.
 func TestDistributedTrustWorksInEveryPhase(t *testing.T) {
 	split := smallWorld(t)
 	var o sim.Options
@@ -293,15 +290,15 @@ func TestDistributedTrustWorksInEveryPhase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if spent, _, err := r.Spent(); err != nil || spent.Epsilon > 8 || spent.Epsilon < 7.99 || r.Discarded > 0 {
-		t.Errorf("it costs %v (%v), and %d rounds were kept back", spent.Epsilon, err, r.Discarded)
+		t.Errorf("the run spent %v (%v), and %d rounds were discarded", spent.Epsilon, err, r.Discarded)
 	}
 }
 
-// With few users and a budget of 10 each of them beats popularity on real data, which
-// it has to learn through the noise. One standard error of HR@10 is .016 here.
-func TestABudgetOfTenLeavesMoreThanPopularity(t *testing.T) {
+// With epsilon 10 and few users each method beats popularity on real data. One standard
+// error of HR@10 is .016 here.
+func TestPrivateMethodsBeatPopularityAtEpsilonTen(t *testing.T) {
 	if os.Getenv("TACIT_DATA") == "" {
-		t.Skip("$TACIT_DATA is not set: there is no ml-100k to learn from")
+		t.Skip("$TACIT_DATA is not set: the test requires ml-100k")
 	}
 	src, err := experiment.OpenData(&experiment.Settings{Data: "ml-100k", MinRows: 3, Dedup: "none", Header: "auto"},
 		os.Getenv("TACIT_DATA"))
@@ -330,13 +327,13 @@ func TestABudgetOfTenLeavesMoreThanPopularity(t *testing.T) {
 			t.Fatal(err)
 		}
 		valid, _ := r.Best.Summaries(r.TieRule(), split.Items())
-		if hr := valid.Sampled["hr@10"]; hr < 0.48 { // popularity has .41 of test
-			t.Errorf("%s: HR@10 on validation is %.3f, want .48 at least", name, hr)
+		if hr := valid.Sampled["hr@10"]; hr < 0.48 { // popularity has .41 on test
+			t.Errorf("%s: HR@10 on validation is %.3f, want at least .48", name, hr)
 		}
 	}
 }
 
-func TestBudgetedMethodsRefuseSettingsThatMakeNoSense(t *testing.T) {
+func TestPrivateMethodsRejectInvalidSettings(t *testing.T) {
 	for _, c := range []struct {
 		m     method.Method
 		words []string
@@ -351,11 +348,11 @@ func TestBudgetedMethodsRefuseSettingsThatMakeNoSense(t *testing.T) {
 		{&methods.TacitPrivate{}, []string{"reg=0"}},
 	} {
 		if err := method.Check(with(t, c.m, c.words...)); err == nil {
-			t.Errorf("%T with %v is taken", c.m, c.words)
+			t.Errorf("%T with %v is accepted", c.m, c.words)
 		}
 	}
 	if !slices.ContainsFunc(methods.Default().Entries(),
 		func(e method.Entry) bool { return e.Name == "tacit-private" }) {
-		t.Error("tacit-private is not in the table")
+		t.Error("tacit-private is not registered")
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Of the items of rareSet, rareOnce is in the middle of one user's history, rareFirst is
-// the first of that user and in the middle of another one's, and rareNewest is in the
-// middle of one user's and the newest train item of another.
+// In rareSet, rareOnce is in the middle of one user's history. rareFirst is the first item
+// of that user and in the middle of another history. rareNewest is in the middle of one
+// history and the newest training item of another.
 const (
 	rareItems  = 24
 	rareOnce   = 20
@@ -23,7 +23,7 @@ const (
 	rareNewest = 22
 )
 
-// rareSet are 60 users of the items below 20, of whom a few have rare ones.
+// rareSet returns 60 users of the items below 20, some of whom also have rare items.
 func rareSet() *data.Set {
 	s := &data.Set{NumItems: rareItems, Start: []int{0}, Meta: data.Info{Name: "rare", TimeKind: data.OrderOnly}}
 	for u := range 60 {
@@ -47,7 +47,7 @@ func rareSet() *data.Set {
 	return s
 }
 
-// slot finds a slot by its name.
+// slot returns the index of a slot.
 func slot(t *testing.T, r *sim.Run, name string) int {
 	t.Helper()
 	for i, s := range r.Slots() {
@@ -55,7 +55,7 @@ func slot(t *testing.T, r *sim.Run, name string) int {
 			return i
 		}
 	}
-	t.Fatalf("there is no slot %q", name)
+	t.Fatalf("unknown slot %q", name)
 	return 0
 }
 
@@ -70,9 +70,9 @@ func empty(r *sim.Run, slot, item int) bool {
 	return true
 }
 
-// A row of a model that one device alone has made would show what it sent. What is
-// broadcast of such an item must be nothing, in every phase.
-func TestWhatOneDeviceAloneSentIsNotLearnt(t *testing.T) {
+// A row that only one device contributed to would reveal its update, so it must stay zero in
+// every phase.
+func TestRowsOfASingleDeviceAreNotLearnt(t *testing.T) {
 	s := deployed(t, rareSet())
 	for _, c := range []struct {
 		words, slot string
@@ -83,7 +83,7 @@ func TestWhatOneDeviceAloneSentIsNotLearnt(t *testing.T) {
 		{"ials dim=4 average=2", "item", 6, []int{rareOnce, 23}, []int{0, rareFirst, rareNewest}},
 		{"als dim=4", "item", 3, []int{rareOnce, 23}, []int{0, rareFirst, rareNewest}},
 		{"tacit dim=4", "item", 7, []int{rareOnce, 23}, []int{0, rareFirst, rareNewest}},
-		// Nothing comes before a first item, and the newest is kept for judging.
+		// A first item has no earlier one, and the newest is held back for the choice.
 		{"tacit dim=4", "head", 7, []int{rareOnce, rareFirst, rareNewest, 23}, []int{0, 19}},
 		{"tacit dim=4 items=on", "head", 7, []int{rareOnce, rareFirst, rareNewest, 23}, []int{0, 19}},
 		{"tacit dim=4 items=on", "weight", 7, []int{rareOnce, rareFirst, rareNewest, 23}, []int{0, 19}},
@@ -95,12 +95,12 @@ func TestWhatOneDeviceAloneSentIsNotLearnt(t *testing.T) {
 		at := slot(t, r, c.slot)
 		for _, i := range c.none {
 			if !empty(r, at, i) {
-				t.Errorf("%s: item %d has a row of %s, and one device alone sent it", c.words, i, c.slot)
+				t.Errorf("%s: item %d has a row of %s, but only one device sent it", c.words, i, c.slot)
 			}
 		}
 		for _, i := range c.some {
 			if empty(r, at, i) {
-				t.Errorf("%s: item %d has no row of %s, and two devices or more sent it", c.words, i, c.slot)
+				t.Errorf("%s: item %d has no row of %s, but at least two devices sent it", c.words, i, c.slot)
 			}
 		}
 		if one := runOn(t, s, c.words+" few=1", c.rounds); empty(one, slot(t, one, c.slot), rareOnce) {
@@ -109,8 +109,8 @@ func TestWhatOneDeviceAloneSentIsNotLearnt(t *testing.T) {
 	}
 }
 
-// Columns too: what predicts an item that one device has is what that device has.
-func TestNothingPredictsWhatOneDeviceAloneHas(t *testing.T) {
+// The column of an item that one device has would reveal that device's other items.
+func TestColumnsOfASingleDeviceAreNotLearnt(t *testing.T) {
 	s := deployed(t, rareSet())
 	for _, words := range []string{"ease", "slit"} {
 		w := table(runOn(t, s, words, 1), 0, rareItems, rareItems)
@@ -122,7 +122,7 @@ func TestNothingPredictsWhatOneDeviceAloneHas(t *testing.T) {
 	}
 }
 
-// watched is a method that tells how many devices sent each item.
+// watched is a method that records how many devices sent each item.
 type watched struct {
 	*methods.IALS
 	slot int
@@ -136,9 +136,9 @@ func (m *watched) Update(g *method.Global) {
 	m.IALS.Update(g)
 }
 
-// In a small cohort an item that many devices have may come from one: that round must
-// leave its row alone.
-func TestARowOfOneDeviceOfACohortStays(t *testing.T) {
+// In a small cohort only one device may have an item that many devices have. That round must
+// not change its row.
+func TestRowOfASingleDeviceInACohortDoesNotChange(t *testing.T) {
 	var o sim.Options
 	param.Defaults(&o)
 	o.Rounds, o.EvalEvery, o.Cohort.Kind, o.Cohort.Count = 12, 12, "count", 8
@@ -157,17 +157,17 @@ func TestARowOfOneDeviceOfACohortStays(t *testing.T) {
 		for i, n := range m.seen {
 			moved := !slices.Equal(before[i*stride:(i+1)*stride], item[i*stride:(i+1)*stride])
 			switch {
-			case r.RoundsRun() == 1: // it counts
+			case r.RoundsRun() == 1: // the first round only counts
 			case n >= 2 && !moved:
-				t.Errorf("round %d: %g devices sent item %d, and its row stays", r.RoundsRun(), n, i)
+				t.Errorf("round %d: %g devices sent item %d, but its row did not change", r.RoundsRun(), n, i)
 			case n == 1 && moved:
-				t.Errorf("round %d: the row of item %d has moved, and one device sent it", r.RoundsRun(), i)
+				t.Errorf("round %d: the row of item %d changed, but only one device sent it", r.RoundsRun(), i)
 			case n == 1:
 				alone++
 			}
 		}
 	}
 	if alone < 10 {
-		t.Errorf("%d rows came from one device: nothing is proved", alone)
+		t.Errorf("only %d rows came from a single device; want at least 10", alone)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// movies is a data set of MovieLens under `deployed`, or a skipped test.
+// movies returns a MovieLens data set under `deployed`, or skips the test.
 func movies(t testing.TB, name string) *data.Split {
 	t.Helper()
 	dir := os.Getenv("TACIT_DATA")
@@ -42,7 +42,7 @@ func deployed(t testing.TB, set data.Source) *data.Split {
 	return s
 }
 
-// histories are random ones over few items, so that items come again.
+// histories returns random histories over few items, so that items repeat.
 func histories(users, items int) *data.Set {
 	s := &data.Set{NumItems: items, Start: []int{0}, Meta: data.Info{Name: "short", TimeKind: data.OrderOnly}}
 	for u := range users {
@@ -64,7 +64,7 @@ func trains(s *data.Split) (out [][]uint32) {
 	return out
 }
 
-// table is n rows of a slot as a matrix.
+// table returns n rows of a slot as a matrix.
 func table(r *sim.Run, slot, n, dim int) *mat.Dense {
 	out := mat.NewDense(n, dim, nil)
 	for i := range n {
@@ -75,14 +75,14 @@ func table(r *sim.Run, slot, n, dim int) *mat.Dense {
 	return out
 }
 
-// off is the largest difference of two matrices, by the largest number of want.
+// off returns the largest difference of two matrices, relative to the largest number of want.
 func off(got, want mat.Matrix) float64 {
 	var d mat.Dense
 	d.Sub(got, want)
 	return mat.Norm(&d, math.Inf(1)) / mat.Norm(want, math.Inf(1))
 }
 
-// easeOf is EASE in one place, in float64.
+// easeOf is centralised EASE in float64.
 func easeOf(histories [][]uint32, items int, reg float64) *mat.Dense {
 	x := mat.NewDense(len(histories), items, nil)
 	for u, h := range histories {
@@ -109,7 +109,7 @@ func easeOf(histories [][]uint32, items int, reg float64) *mat.Dense {
 	return b
 }
 
-func TestFederatedEASEIsThatOfOnePlace(t *testing.T) {
+func TestFederatedEASEEqualsCentralisedEASE(t *testing.T) {
 	for _, items := range []int{299, 300} { // odd and even catalogues are halved differently
 		w, err := data.NewWorld(data.WorldConfig{Users: 80, Items: items, MeanRows: 20, Seed: 1})
 		if err != nil {
@@ -124,9 +124,9 @@ func TestFederatedEASEIsThatOfOnePlace(t *testing.T) {
 	}
 }
 
-// The reference row of every report is another implementation. A rounded score may
-// swap a user's items: one of the 943 users is .001.
-func TestFederatedEASERanksAsTheReferenceDoes(t *testing.T) {
+// The reference row of every report is a second implementation. Rounding may swap items of
+// equal score; one of the 943 users is .001.
+func TestFederatedEASERanksLikeTheReference(t *testing.T) {
 	s := movies(t, "ml-100k")
 	row, err := reference.Compute(context.Background(), "ease", reference.Config{Split: s, Seed: 1, Jobs: 2})
 	if err != nil {
@@ -143,7 +143,7 @@ func TestFederatedEASERanksAsTheReferenceDoes(t *testing.T) {
 	}
 }
 
-// sketched are the weights of EASE that a sketch stands for.
+// sketched returns the EASE weights of a sketch.
 func sketched(r *sim.Run, items, rank int) *mat.Dense {
 	rows := table(r, 2, items, rank+1)
 	b := mat.NewDense(items, items, nil)
@@ -158,7 +158,7 @@ func sketched(r *sim.Run, items, rank int) *mat.Dense {
 	return b
 }
 
-func TestASketchAsWideAsTheCatalogueIsEASE(t *testing.T) {
+func TestSketchOfFullRankEqualsEASE(t *testing.T) {
 	const items = 70
 	w, err := data.NewWorld(data.WorldConfig{Users: 200, Items: items, MeanRows: 20, Seed: 1})
 	if err != nil {
@@ -169,14 +169,14 @@ func TestASketchAsWideAsTheCatalogueIsEASE(t *testing.T) {
 	whole := off(sketched(runOn(t, s, "ease-sketch few=1 reg=5 rank=70", 3), items, items), want)
 	half := off(sketched(runOn(t, s, "ease-sketch few=1 reg=5 rank=35", 3), items, 35), want)
 	if whole > 1e-3 || half < 10*whole {
-		t.Errorf("weights are off by %.2g with the whole rank, by %.2g with half of it", whole, half)
+		t.Errorf("weights are off by %.2g at full rank, by %.2g at half rank", whole, half)
 	}
 }
 
-// Numbers of an independent computation in another language; one seed moves HR by about .015,
-// and full HR by .012: at 2.6 of these a check of three fails falsely once in 30 seeds, and
-// the seed is fixed.
-func TestTheSketchHasTheKnownAccuracyOnML100K(t *testing.T) {
+// The expected numbers are from an independent implementation in another language. The
+// standard deviation over seeds is .015 for HR and .012 for full HR. At 2.6 standard
+// deviations one of the three checks fails falsely once in 30 seeds; the seed is fixed.
+func TestSketchHasTheExpectedAccuracyOnML100K(t *testing.T) {
 	s := movies(t, "ml-100k")
 	_, got := runOn(t, s, "ease-sketch", 3).Best.Summaries(0, s.Items())
 	for _, c := range []struct {
@@ -193,7 +193,7 @@ func TestTheSketchHasTheKnownAccuracyOnML100K(t *testing.T) {
 	}
 }
 
-// slitOf writes L and T of the definition out, place by place.
+// slitOf computes SLIT from the full matrices L and T of its definition.
 func slitOf(histories [][]uint32, items int, rho, ahead, reg float64) *mat.Dense {
 	g, c := mat.NewDense(items, items, nil), mat.NewDense(items, items, nil)
 	for _, h := range histories {
@@ -219,7 +219,7 @@ func slitOf(histories [][]uint32, items int, rho, ahead, reg float64) *mat.Dense
 	return &b
 }
 
-func TestSLITIsItsDefinition(t *testing.T) {
+func TestSLITMatchesItsDefinition(t *testing.T) {
 	for _, items := range []int{12, 13, 150} {
 		s := deployed(t, histories(8*items, items))
 		for _, c := range []struct {
@@ -228,7 +228,7 @@ func TestSLITIsItsDefinition(t *testing.T) {
 		}{
 			{"slit few=1 reg=2", .8, .5, 2},
 			{"slit few=1 rho=0.7 ahead=0.7 reg=7", .7, .7, 7},
-			{"slit few=1 rho=0 ahead=0 reg=1", 0, 0, 1}, // the item before, and the one after
+			{"slit few=1 rho=0 ahead=0 reg=1", 0, 0, 1}, // only the previous and the next item
 		} {
 			want := slitOf(trains(s), items, c.rho, c.ahead, c.reg)
 			if x := off(table(runOn(t, s, c.words, 1), 0, items, items), want); x > 1e-4 {

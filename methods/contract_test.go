@@ -8,11 +8,9 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// The method below is here to keep the contract honest. It is as far from PFedRec
-// as the field goes: a visit that solves instead of descends, sends sums of
-// statistics, and has two phases.
-
-// ials is shared-curvature federated iALS: a device solves for its own vector,
+// ials tests the contract with a method that differs from PFedRec as much as possible: its
+// local training solves instead of taking gradient steps, it sends sums of statistics, and
+// it has two phases. It is shared-curvature federated iALS: a device solves for its vector,
 // and sends a gradient and two small matrices.
 type ials struct {
 	Dim   int     `default:"32" doc:"embedding dimension"`
