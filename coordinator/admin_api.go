@@ -216,7 +216,7 @@ func (c *Coordinator) rollBack() error {
 	if err := c.loadItems(v); err != nil {
 		return err
 	}
-	if err := c.makeEngine(v.Items); err != nil {
+	if err := c.makeEngine(v.Items, c.catalogue.Features()); err != nil {
 		return err
 	}
 	if err := c.load(v); err != nil {

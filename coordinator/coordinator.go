@@ -72,7 +72,7 @@ type Coordinator struct {
 	opt      Options
 	st       *store.Store
 	identity identity
-	settings Settings
+	settings Settings      // constant once there is a run
 	starting sync.Mutex    // held by Begin
 	ready    chan struct{} // closed when there is a run
 	running  sync.Mutex    // held by Run
@@ -197,11 +197,13 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	c.settings = s
-	if s.Features == nil {
-		c.settings.Features = c.opt.Features
+	features := s.Features
+	if features == nil {
+		features = c.opt.Features
 	}
-	if err := c.begin(items); err != nil {
+	s.Features = nil
+	c.settings = s
+	if err := c.begin(items, features); err != nil {
 		c.settings = Settings{}
 		return err
 	}
@@ -239,7 +241,7 @@ func (c *Coordinator) fault(point string) error {
 }
 
 // begin begins a run with the settings.
-func (c *Coordinator) begin(items []*pb.Item) error {
+func (c *Coordinator) begin(items []*pb.Item, features *rows.Features) error {
 	merged, err := catalogue.Merge(&pb.Catalogue{}, items)
 	if err != nil {
 		return err
@@ -247,7 +249,8 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 	if merged.Changed > 0 {
 		return fmt.Errorf("%d items of the catalogue have the ID of another item", merged.Changed)
 	}
-	if err := c.settings.publicFeatures(len(items)); err != nil {
+	features, err = c.settings.publicFeatures(features, len(items))
+	if err != nil {
 		return err
 	}
 	c.run = make([]byte, 16)
@@ -260,7 +263,7 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 		}
 	}
 	first := &pb.Catalogue{Version: 1, Items: items}
-	if err := c.makeEngine(len(items)); err != nil { // before anything is on disk
+	if err := c.makeEngine(len(items), features); err != nil { // before anything is on disk
 		return err
 	}
 	name, b, err := c.models.Put(first)
@@ -270,27 +273,27 @@ func (c *Coordinator) begin(items []*pb.Item) error {
 	if _, err := wire.ReadCatalogue(b, len(items)); err != nil {
 		return err
 	}
-	features, _, err := c.models.PutFeatures(c.settings.Features)
+	featuresName, _, err := c.models.PutFeatures(features)
 	if err != nil {
 		return err
 	}
-	if err := c.st.PutJSON(runKey, savedRun{c.run, c.settings, name, len(items), features}); err != nil {
+	if err := c.st.PutJSON(runKey, savedRun{c.run, c.settings, name, len(items), featuresName}); err != nil {
 		return err
 	}
-	return c.saveFirst(first)
+	return c.saveFirst(first, features)
 }
 
 // saveFirst makes version 1: the starting values.
-func (c *Coordinator) saveFirst(items *pb.Catalogue) error {
+func (c *Coordinator) saveFirst(items *pb.Catalogue, features *rows.Features) error {
 	c.models.Begin(c.run)
-	c.catalogue.Set(items, c.settings.Features)
+	c.catalogue.Set(items, features)
 	if err := c.openBudget(); err != nil {
 		return err
 	}
 	if err := c.recoverFromNothing(); err != nil {
 		return err
 	}
-	if err := c.makeEngine(len(items.Items)); err != nil {
+	if err := c.makeEngine(len(items.Items), features); err != nil {
 		return err
 	}
 	return c.save(models.Outcome{}, false)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
@@ -13,15 +14,15 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// makeEngine builds the method, its plan and the round engine for a catalogue.
-func (c *Coordinator) makeEngine(items int) error {
+// makeEngine builds the method, its plan and the round engine for a number of items and their features.
+func (c *Coordinator) makeEngine(items int, features *rows.Features) error {
 	s := &c.settings
 	m, err := s.build()
 	if err != nil {
 		return err
 	}
-	p, err := s.plan(m, items)
-	if _, featured := method.As[method.Featured](m); err != nil && featured && s.Features == nil {
+	p, err := s.plan(m, items, features)
+	if _, featured := method.As[method.Featured](m); err != nil && featured && features == nil {
 		return fmt.Errorf("%s reads features; begin the run with -d NAME: %w", s.Method, err)
 	}
 	if err != nil {

@@ -121,7 +121,7 @@ func (c *Coordinator) countItems(ctx context.Context, t int) error {
 		if err := c.fault("counted"); err != nil {
 			return err
 		}
-		c.catalogue.Set(next, c.settings.Features)
+		c.catalogue.Set(next, c.catalogue.Features())
 		return c.save(models.Outcome{}, false)
 	})
 }

@@ -2,8 +2,10 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/base/rows"
@@ -54,7 +56,7 @@ func TestACoordinatorKeepsNoFeaturesOfUsers(t *testing.T) {
 			t.Errorf("of items it has %+v", f.Item)
 		}
 	}
-	see(r.c.settings.Features)
+	see(r.c.catalogue.Features())
 	m, _ := r.model()
 	h := r.enrolled(1)[0]
 	f, err := wire.ReadFeatures(h.get(m.Features), 10)
@@ -64,9 +66,10 @@ func TestACoordinatorKeepsNoFeaturesOfUsers(t *testing.T) {
 	see(f)
 	r.stop()
 	r = open(t, dir, nil, nil) // without any features given
-	see(r.c.settings.Features)
+	see(r.c.catalogue.Features())
 	again, _ := r.model()
-	if string(again.Features.Hash) != string(m.Features.Hash) || len(r.c.settings.message(r.c.plan, "").Features) != 5 {
+	if string(again.Features.Hash) != string(m.Features.Hash) ||
+		len(r.c.settings.message(r.c.plan, r.c.catalogue.Features(), "").Features) != 5 {
 		t.Error("the features are others after a start")
 	}
 }
@@ -126,11 +129,34 @@ func TestItemsAreAddedWithFeatures(t *testing.T) {
 func TestItemsOfAMethodWithoutFeaturesHaveNone(t *testing.T) {
 	s := small(1)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.Features = columns() })
-	if m, _ := r.model(); m.Features != nil || r.c.settings.Features != nil {
+	if m, _ := r.model(); m.Features != nil || r.c.catalogue.Features() != nil {
 		t.Error("a method that reads no features has some")
 	}
 	q := &pb.ItemsRequest{Items: []*pb.Item{{Id: "x", Features: []*pb.Setting{{Key: "genre", Value: "war"}}}}}
 	if _, err := r.admin.Items(context.Background(), q); err == nil {
 		t.Error("features that nobody reads are taken")
 	}
+}
+
+// Settings that are sent again are compared while items are merged.
+func TestBeginDuringItems(t *testing.T) {
+	s := featured()
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.pause(true)
+	r.enrolled(1)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range 20 {
+			q := &pb.ItemsRequest{Items: []*pb.Item{{Id: fmt.Sprint("new ", i)}}}
+			if _, err := r.admin.Items(context.Background(), q); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for r.c.Status().Items < 30 && !t.Failed() {
+		if err := r.c.Begin(s, stock(10)); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
 }

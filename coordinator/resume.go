@@ -68,10 +68,11 @@ func (c *Coordinator) resumeAtStart(r *savedRun) error {
 	if err != nil {
 		return err
 	}
-	if err := c.loadFeatures(r.Features, r.Count); err != nil {
+	features, err := c.loadFeatures(r.Features, r.Count)
+	if err != nil {
 		return err
 	}
-	return c.saveFirst(first)
+	return c.saveFirst(first, features)
 }
 
 // resumeAt continues from a version.
@@ -82,7 +83,7 @@ func (c *Coordinator) resumeAt(v *models.Version) error {
 	if err := c.openBudget(); err != nil {
 		return err
 	}
-	if err := c.makeEngine(v.Items); err != nil {
+	if err := c.makeEngine(v.Items, c.catalogue.Features()); err != nil {
 		return err
 	}
 	if err := c.checkBudget(v); err != nil {

@@ -299,7 +299,7 @@ func TestGrowthIsExact(t *testing.T) {
 	s.Server.Apply(change, &st, c.engine.Value[0])
 	c.engine.State[0] = st
 	old := c.engine
-	if err := c.grow(13); err != nil {
+	if err := c.grow(13, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := c.engine.State[0]

@@ -51,8 +51,8 @@ type Settings struct {
 	Deterministic bool   `json:"rehearsal"`
 	Seed          uint64 `json:"seed"`
 
-	// Features are the columns that a Featured method reads. Only devices have the values of users
-	// and of their interactions.
+	// Features are the columns that a Featured method reads, when a run begins. Begin keeps their
+	// public part in the catalogue; only devices have the values of users and of their interactions.
 	Features *rows.Features `json:"-"`
 
 	methods *method.Registry // the coordinator's; nil means methods.Default()
@@ -179,7 +179,7 @@ func (s *Settings) narrow(items int) bool {
 	if err != nil {
 		return false
 	}
-	p, err := s.plan(m, items)
+	p, err := s.plan(m, items, s.Features)
 	return err == nil && p.Bound(s.Devices) != privacy.WideBound(s.Devices)
 }
 
@@ -197,13 +197,13 @@ func (s *Settings) resumes(begun *Settings) bool {
 	return bytes.Equal(now.text(), then.text())
 }
 
-// plan makes the plan of local training for a number of items.
-func (s *Settings) plan(m method.Method, items int) (*local.Plan, error) {
+// plan makes the plan of local training for a number of items and their features.
+func (s *Settings) plan(m method.Method, items int, features *rows.Features) (*local.Plan, error) {
 	o, err := s.Local(items, s.Devices, s.Seed)
 	if err != nil {
 		return nil, err
 	}
-	o.Features, o.Dense, o.Integers = s.Features, true, true
+	o.Features, o.Dense, o.Integers = features, true, true
 	return local.NewPlan(m, o)
 }
 
@@ -213,7 +213,7 @@ func (s *Settings) MaxInteger(items int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	p, err := s.plan(m, items)
+	p, err := s.plan(m, items, s.Features)
 	if err != nil {
 		return 0, err
 	}
@@ -221,7 +221,7 @@ func (s *Settings) MaxInteger(items int) (int64, error) {
 }
 
 // message is the plan as devices receive it.
-func (s *Settings) message(p *local.Plan, guarantee string) *pb.Plan {
+func (s *Settings) message(p *local.Plan, features *rows.Features, guarantee string) *pb.Plan {
 	text, _ := s.DP.MarshalText()
 	out := &pb.Plan{
 		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds),
@@ -233,8 +233,8 @@ func (s *Settings) message(p *local.Plan, guarantee string) *pb.Plan {
 	for _, k := range slices.Sorted(maps.Keys(s.Params)) {
 		out.Params = append(out.Params, &pb.Setting{Key: k, Value: s.Params[k]})
 	}
-	if s.Features != nil {
-		for _, side := range [][]rows.Column{s.Features.User, s.Features.Item, s.Features.Row} {
+	if features != nil {
+		for _, side := range [][]rows.Column{features.User, features.Item, features.Row} {
 			for i := range side {
 				out.Features = append(out.Features, side[i].Name)
 			}

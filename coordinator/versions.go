@@ -19,11 +19,12 @@ import (
 // save makes the engine's values the next version of the model and publishes it.
 func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 	e := c.engine
+	features := c.catalogue.Features()
 	s := &models.Snapshot{
 		Now: c.now(), Round: e.Next, Rollbacks: c.rollbacks.count, Items: e.Plan.Items,
 		Slots: e.Plan.Slots, Values: e.Value, Rules: e.State,
-		Plan: c.settings.message(c.plan, c.guarantee()), Catalogue: c.catalogue.Current(),
-		Features: c.settings.Features,
+		Plan: c.settings.message(c.plan, features, c.guarantee()), Catalogue: c.catalogue.Current(),
+		Features: features,
 		Noisy:    e.Stack != nil, RolledBack: rolledBack, Outcome: outcome,
 	}
 	if c.settings.Cohort.ByCheckIn() {
@@ -66,10 +67,11 @@ func (c *Coordinator) loadItems(v *models.Version) error {
 	if known := c.catalogue.Current().GetPopular(); len(items.Popular) == 0 && len(known) > 0 {
 		items.Popular = slices.DeleteFunc(slices.Clone(known), func(i uint32) bool { return int(i) >= v.Items })
 	}
-	if err := c.loadFeatures(v.Features, v.Items); err != nil {
+	features, err := c.loadFeatures(v.Features, v.Items)
+	if err != nil {
 		return err
 	}
-	c.catalogue.Set(items, c.settings.Features)
+	c.catalogue.Set(items, features)
 	if len(items.Popular) > 0 {
 		c.evaluations.NoteCounted()
 	}
@@ -78,36 +80,31 @@ func (c *Coordinator) loadItems(v *models.Version) error {
 
 // loadFeatures reads the features that a version names. A version of an older program names none;
 // then the run uses those that the coordinator was started with.
-func (c *Coordinator) loadFeatures(name string, items int) (err error) {
+func (c *Coordinator) loadFeatures(name string, items int) (*rows.Features, error) {
 	if name == "" {
-		c.settings.Features = c.opt.Features
-		return c.settings.publicFeatures(items)
+		return c.settings.publicFeatures(c.opt.Features, items)
 	}
 	b, err := c.models.Read(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.settings.Features, err = wire.ReadFeatures(b, items)
-	return err
+	return wire.ReadFeatures(b, items)
 }
 
-// publicFeatures reduces the features to what everybody may know. A method that reads no features
-// has none.
-func (s *Settings) publicFeatures(items int) error {
+// publicFeatures returns the part of features that everybody may know; nil if the method reads none.
+func (s *Settings) publicFeatures(f *rows.Features, items int) (*rows.Features, error) {
 	m, err := s.build()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, reads := method.As[method.Featured](m); !reads || s.Features == nil {
-		s.Features = nil
-		return nil
+	if _, reads := method.As[method.Featured](m); !reads || f == nil {
+		return nil, nil
 	}
-	b, err := wire.Marshal(wire.EncodeFeatures(s.Features))
+	b, err := wire.Marshal(wire.EncodeFeatures(f))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.Features, err = wire.ReadFeatures(b, items)
-	return err
+	return wire.ReadFeatures(b, items)
 }
 
 // Items adds items or changes them, from the next round on.
@@ -137,7 +134,7 @@ func (c *Coordinator) takeItems() error {
 	}
 	items, features, err := c.catalogue.Next(n)
 	if err == nil {
-		err = c.growWith(len(items.Items), features)
+		err = c.grow(len(items.Items), features)
 	}
 	if err != nil {
 		c.opt.Warn(fmt.Sprintf("pending items (%d) are discarded: %v", n, err))
@@ -153,20 +150,9 @@ func (c *Coordinator) takeItems() error {
 	return c.catalogue.Remove(n)
 }
 
-// growWith makes room for a larger catalogue with its features.
-func (c *Coordinator) growWith(items int, features *rows.Features) error {
-	old := c.settings.Features
-	c.settings.Features = features
-	err := c.grow(items)
-	if err != nil {
-		c.settings.Features = old
-	}
-	return err
-}
-
 // grow makes room for a larger catalogue. New rows start with the values that they would have had
 // from the beginning.
-func (c *Coordinator) grow(items int) error {
+func (c *Coordinator) grow(items int, features *rows.Features) error {
 	old, oldPlan := c.engine, c.plan
 	if items == oldPlan.Items {
 		return nil
@@ -175,7 +161,7 @@ func (c *Coordinator) grow(items int) error {
 		return errors.New("mechanism=tree spreads its noise over the rounds and cannot add items; " +
 			"start a new run to add items")
 	}
-	if err := c.makeEngine(items); err != nil {
+	if err := c.makeEngine(items, features); err != nil {
 		return err
 	}
 	for i := range c.plan.Slots {
