@@ -244,7 +244,10 @@ func TestARoundDoesNotWaitForDevicesThatNeverCheckIn(t *testing.T) {
 		for round := range 2 {
 			in := d[2*round : 2*round+2]
 			if masked {
-				waitFor(t, "the lobby", func() bool { return r.c.Status().Round == round && r.c.Status().Expected == 2 })
+				waitFor(t, "the lobby", func() bool {
+					return r.c.Status().Round == round &&
+						r.c.Status().Expected == 2
+				})
 				in[0].check()
 				in[1].check()
 				r.mask(in, -1)

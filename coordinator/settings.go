@@ -139,7 +139,8 @@ func (s *Settings) build() (method.Method, error) {
 		}
 	}
 	if _, central := method.As[method.Central](m); central {
-		return nil, fmt.Errorf("%s is a central method: it trains on all rows in one place and cannot run on devices", s.Method)
+		return nil, fmt.Errorf("%s is a central method: it trains on all rows in one place and cannot run on devices",
+			s.Method)
 	}
 	return m, method.Check(m)
 }

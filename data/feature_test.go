@@ -136,7 +136,7 @@ func TestNewUsersAreAFifthAndHalved(t *testing.T) {
 		}
 		for k, row := range p.Rows {
 			if src.Item[row] != p.Train[k] || int(row) < src.Start[u] || int(row) >= src.Start[u+1] {
-				t.Fatalf("user %d: train item %d is said to be row %d", u, p.Train[k], row)
+				t.Fatalf("user %d: train item %d has row %d", u, p.Train[k], row)
 			}
 		}
 		if !p.HeldOut {

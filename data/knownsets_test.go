@@ -166,7 +166,8 @@ func TestQBArticleKeepsItsFirstRowAndOnlyClicks(t *testing.T) {
 }
 
 func TestTaFengsFourFilesAreOneSetInTheOrderOfTime(t *testing.T) {
-	const big5 = "\xa4\xe9\xb4\xc1;\xb7|\xad\xfb\xa5d\xb8\xb9;\xa6~\xc4\xd6;\xb0\xcf\xb0\xec;\xb0\xd3\xab~\xa4\xc0\xc3\xfe;" +
+	const big5 = "" +
+		"\xa4\xe9\xb4\xc1;\xb7|\xad\xfb\xa5d\xb8\xb9;\xa6~\xc4\xd6;\xb0\xcf\xb0\xec;\xb0\xd3\xab~\xa4\xc0\xc3\xfe;" +
 		"\xb0\xd3\xab~\xbds\xbdX;\xbc\xc6\xb6q;\xa6\xa8\xa5\xbb;\xbeP\xb0\xe2\r\n"
 	row := func(day, user, item string, n int) string {
 		return fmt.Sprintf("%s 00:00:00;%s  ;D ;E ;110411;%s;%d;51;57\r\n", day, user, item, n)

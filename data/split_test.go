@@ -161,7 +161,7 @@ func TestCandidatesAreDistinctAndUnseen(t *testing.T) {
 				}
 				for _, i := range slices.Concat(p.Candidates[0], p.Candidates[1]) {
 					if seen[i] || int(i) >= src.Items() {
-						t.Fatalf("%s: user %d: candidate %d was touched, comes twice or is no item", name, u, i)
+						t.Fatalf("%s: user %d: candidate %d was touched, is repeated or is unknown", name, u, i)
 					}
 					seen[i] = true
 				}

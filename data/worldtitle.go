@@ -75,7 +75,8 @@ var forms = []string{
 
 var fillers = map[byte][]string{
 	'a': words("Quiet Crooked Golden Broken Distant Silver Hidden Frozen Restless Hollow Scarlet Second Forgotten " +
-		"Burning Paper Velvet Iron Painted Empty Borrowed Savage Gentle Northern Drowned Wandering Blue Secret Bitter " +
+		"Burning Paper Velvet Iron Painted Empty Borrowed Savage Gentle Northern Drowned Wandering Blue Secret " +
+		"Bitter " +
 		"Glass Unfinished Narrow Long Midnight Patient Reluctant Pale Electric Stolen Perfect Invisible"),
 	'o': words("Glass Ashes Salt Stars Winter Smoke Gold Silence Dust Amber Thorns Ivory Rain Iron Shadows Snow " +
 		"Sand Tomorrow"),
@@ -88,7 +89,8 @@ var fillers = map[byte][]string{
 		"Galway Tbilisi Oaxaca Dakar Salzburg Vermont Cordoba Riga Aleppo Hobart Zanzibar Palermo Winnipeg Bruges " +
 		"Samarkand Laredo"),
 	'p': words("Clara Edmund Marguerite Tobias Ingrid Anselm Rosalind Mateo Beatrix Leopold Nadia Oscar Philippa " +
-		"Ivan Celeste Rufus Amara Desmond Yuki Harriet Silas Odile Bruno Winifred Rashid Greta Solomon Esperanza Hugo " +
+		"Ivan Celeste Rufus Amara Desmond Yuki Harriet Silas Odile Bruno Winifred Rashid Greta Solomon Esperanza " +
+		"Hugo " +
 		"Matilda"),
 	'c': words("Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve Thirteen Forty"),
 	't': words("Midnight Sunday Winter Autumn Christmas Noon Spring Twilight August Tuesday Dawn"),

@@ -60,7 +60,8 @@ func entries() []method.Entry {
 			Name: "fcf", Title: "FCF", Paper: "Ammad-ud-din et al., Federated Collaborative Filtering for " +
 				"Privacy-Preserving Personalized Recommendation System, 2019",
 			New: func() method.Method { return &closed.FCF{} },
-			Caution: "A device sends rows of its own items only, and a matrix that reveals its vector up to the sign. " +
+			Caution: "A device sends rows of its own items only, and a matrix that reveals its vector up to the " +
+				"sign. " +
 				"Without secure aggregation the coordinator can read both.",
 		},
 		{
@@ -90,7 +91,8 @@ func entries() []method.Entry {
 			Name: "metamf", Title: "MetaMF", Paper: "Lin et al., Meta Matrix Factorization for Federated Rating " +
 				"Predictions, SIGIR 2020; as compared by Zhang et al. 2023",
 			New: func() method.Method { return &neural.MetaMF{} },
-			Caution: "It is trained centrally, as in the authors' code. The paper describes a federation in which the " +
+			Caution: "It is trained centrally, as in the authors' code. The paper describes a federation in " +
+				"which the " +
 				"coordinator holds every user's embedding. The published result is not reproduced: under `paper` on " +
 				"ML-100K, with the preset and one seed, HR@10 is 8.27 points below the published 66.38, and " +
 				"NDCG@10 is 0.89 points above.",

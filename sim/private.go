@@ -208,7 +208,8 @@ func (r *Run) CheckLedgerRounds(told int) error {
 		}
 	}
 	if paid < told {
-		return fmt.Errorf("the ledger has %d rounds, but %d were run: it was shortened, so the budget spent is unknown "+
+		return fmt.Errorf("the ledger has %d rounds, but %d were run: it was shortened, so the budget spent is "+
+			"unknown "+
 			"and nothing more may be released", paid, told)
 	}
 	return nil

@@ -71,7 +71,8 @@ var table = map[string]row{
 	"internal/rpc":          {may: list("wire internal/pb internal/pb/pbconnect")},
 	"internal/pb/gen":       {may: none},
 
-	"device": {may: list("internal/engine/local wire internal/pb internal/rpc internal/statefile methods method param " +
+	"device": {may: list("internal/engine/local wire internal/pb internal/rpc internal/statefile methods method " +
+		"param " +
 		"internal/base/rows privacy privacy/secagg internal/base/metrics internal/base/rng vec")},
 	"internal/statefile":             {may: list("wire internal/atomicfile")},
 	"mobile":                         {may: list("device")},
@@ -122,7 +123,8 @@ var table = map[string]row{
 	"internal/study/tune": {may: list("internal/study/experiment sim data internal/base/metrics method " +
 		"methods param internal/study/report internal/study/sweep internal/base/rng internal/atomicfile")},
 	"internal/study/leaderboard": {may: list("internal/study/experiment sim data internal/base/metrics " +
-		"internal/study/reference internal/study/sweep method methods param internal/study/report internal/study/result")},
+		"internal/study/reference internal/study/sweep method methods param internal/study/report " +
+		"internal/study/result")},
 	"internal/study/sweep": {may: list("internal/atomicfile")},
 	"internal/study/bench": {may: list("sim data methods method param internal/study/report vec " +
 		"internal/base/rng internal/naive")},

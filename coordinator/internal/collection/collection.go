@@ -1,5 +1,6 @@
 // Package collection collects what the devices of a round send: the open round, chunked uploads,
-// which devices contributed in an epoch, and the history of which devices are in which sum. It keeps sums and device IDs, never a single device's update
+// which devices contributed in an epoch, and the history of which devices are in which sum. It
+// keeps sums and device IDs, never a single device's update
 // once it is added. Its one convention: a report is acknowledged after the record that contains it
 // is on disk, so a report that is sent again is found.
 package collection

@@ -33,7 +33,8 @@ func (c Cohort) Check(devices int) error {
 		return nil
 	}
 	if used := min(c.Count, devices) * (c.Every - 1); used >= devices {
-		return fmt.Errorf("cohort = checkin:%d/%d: each of the %d devices takes part once in %d rounds, so the last of "+
+		return fmt.Errorf("cohort = checkin:%d/%d: each of the %d devices takes part once in %d rounds, so the "+
+			"last of "+
 			"these has no devices left; use fewer devices per round or fewer rounds",
 			c.Count, c.Every, devices, c.Every)
 	}

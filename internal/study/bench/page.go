@@ -138,7 +138,8 @@ func machine(r *Report) string {
 
 // peakText describes the peak rates.
 func peakText(r *Report) string {
-	return fmt.Sprintf("Peak: %s GFLOP/s of separate multiplications and additions on one core, %s on %d; %s GB/s from "+
+	return fmt.Sprintf("Peak: %s GFLOP/s of separate multiplications and additions on one core, %s on %d; %s "+
+		"GB/s from "+
 		"memory on one core, %s on %d.",
 		number(r.Peak.FlopsCore), number(r.Peak.FlopsAll), r.Jobs, number(r.Peak.BytesCore), number(r.Peak.BytesAll),
 		r.Jobs)

@@ -72,7 +72,8 @@ func (s *Spec) IdleError(ev sim.Event) error {
 	if ev.Round != 1 || !s.Cohort.All() || ev.Idle <= ev.Devices+ev.Late+ev.Dropped {
 		return nil
 	}
-	return AsInput(fmt.Errorf("protocol %s leaves most devices without training data (%d of %d): they have no training "+
+	return AsInput(fmt.Errorf("protocol %s leaves most devices without training data (%d of %d): they have no "+
+		"training "+
 		"rows, or no item to draw as a negative", s.Protocol, ev.Idle, ev.Idle+ev.Devices),
 		"try --protocol deployed, which holds out one row per user and hides no item")
 }

@@ -15,7 +15,8 @@ func TestInterruptBetweenRunsIsStopped(t *testing.T) {
 	}
 	cancel()
 	var s *Stopped
-	if err := AsStopped(ctx, ctx.Err(), "runs"); !errors.As(err, &s) || s.Dir != "runs" || err.Error() != "interrupted" {
+	if err := AsStopped(ctx, ctx.Err(), "runs"); !errors.As(err, &s) || s.Dir != "runs" ||
+		err.Error() != "interrupted" {
 		t.Errorf("after the interrupt: %v", err)
 	}
 	within := &Stopped{Round: 3, Dir: "one"}

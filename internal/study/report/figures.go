@@ -129,7 +129,8 @@ func collapseFigures(points []result.Point) []figure {
 	}{
 		{
 			"effective-rank", "Effective rank over rounds", "effective rank, of " + format.Plural(dims, "dimension"),
-			"How many dimensions the rows use (the exponential of the spectrum's entropy). A fall at constant accuracy " +
+			"How many dimensions the rows use (the exponential of the spectrum's entropy). A fall at constant " +
+				"accuracy " +
 				"is a warning. Untrained rows are noise and look healthy, so trained rows are shown separately.",
 			func(s *result.Spectrum) float64 { return s.EffectiveRank },
 		},

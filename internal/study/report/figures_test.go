@@ -179,7 +179,7 @@ func TestDrawingsAreSelfContained(t *testing.T) {
 		seen := map[string]bool{}
 		for _, d := range all {
 			if seen[d.Name] || d.Name != format.FileName(d.Name) {
-				t.Errorf("%s: %q is no file name, or taken", name, d.Name)
+				t.Errorf("%s: %q is not a file name, or is taken", name, d.Name)
 			}
 			seen[d.Name] = true
 			if *pages != "" {

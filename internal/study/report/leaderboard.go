@@ -113,7 +113,8 @@ func boardNotes(b *result.Leaderboard) []string {
 			"in a paired Wilcoxon test over users (p < %g after Holm's correction for the whole table), on the seeds "+
 			"that both have. All other methods differ from the best.", notWorseLevel),
 		"Few rows: the quarter of the users with the fewest train rows. New users: users held out of training, who " +
-			"get recommendations from their own history, in separate runs; a dash marks methods that cannot serve new " +
+			"get recommendations from their own history, in separate runs; a dash marks methods that cannot " +
+			"serve new " +
 			"users or were not run with them.",
 		"Traffic is the total of one device over the whole training. Training time is seconds times goroutines, " +
 			"without evaluation; it depends on the machine and its load. Methods marked (centralised) train in one " +

@@ -146,7 +146,8 @@ func usersPart(users []result.User) part {
 			"model stays well above it.", chart.HitRateCurve(testRanks(users)), rankTable(users)},
 		{
 			"activity", "By activity",
-			"Users in five groups by their number of train rows; users with equal numbers stay together. Bars of equal " +
+			"Users in five groups by their number of train rows; users with equal numbers stay together. Bars of " +
+				"equal " +
 				"height mean that accuracy does not depend on activity.", activityBars(users),
 			fifthTable(users),
 		},

@@ -94,7 +94,7 @@ func TestMarkdownHasATablePerProtocol(t *testing.T) {
 	for _, part := range strings.Split(got, "### ")[1:] {
 		title, rest, _ := strings.Cut(part, "\n")
 		if strings.Contains(title, "deployed") && strings.Contains(rest, "| published") {
-			t.Errorf("a published number stands in the table %q", title)
+			t.Errorf("the table %q has a published number", title)
 		}
 	}
 }

@@ -169,7 +169,8 @@ func (r *Result) Tables() []*report.Table {
 	m := &report.Table{
 		Title:  fmt.Sprintf("Effects of parameters: validation %s after %d rounds", r.Objective, r.Rungs[0].Rounds),
 		Header: []string{"parameter", "best at", "median", "worst at", "median"}, Align: "llrlr",
-		Notes: []string{"Each line compares quarters of the trials that did not diverge, by the parameter's value; the " +
+		Notes: []string{"Each line compares quarters of the trials that did not diverge, by the parameter's " +
+			"value; the " +
 			"other parameters varied at the same time."},
 	}
 	for _, e := range r.Mattered {
