@@ -81,7 +81,7 @@ func (c *Coordinator) buildStack(e *round.Engine, p *local.Plan) error {
 	if s.GroupSize > 0 { // a run that cannot be masked must not begin
 		size := max(s.GroupSize, e.Stack.RequiredDevices())
 		if _, err := secagg.Plan(size, p.MaxUpdateLength()+1, e.Stack.MaxInteger(0), privacy.MaskingRisk); err != nil {
-			return fmt.Errorf("bucket = %d: such a group cannot be masked: %w", size, err)
+			return fmt.Errorf("group-size = %d: such a group cannot be masked: %w", size, err)
 		}
 	}
 	e.Ledger = c.budget

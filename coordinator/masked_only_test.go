@@ -60,12 +60,12 @@ func TestALyingDeviceWithoutDPCostsOnlyItsGroup(t *testing.T) {
 // what to do.
 func TestMasksWithoutABoundAreRefused(t *testing.T) {
 	for want, change := range map[string]func(s *Settings){
-		"tacit, ials": func(s *Settings) { s.Method, s.Params = "fedmf", map[string]string{"dim": "2"} },
-		"bits=24":     func(s *Settings) { s.Bits = 0 },
-		"at least 14": func(s *Settings) { s.Devices = 9 },
-		"larger coho": func(s *Settings) { s.Cohort = round.Cohort{Kind: "cycle", Count: 12} }, // the last has 6
-		"bucket = 9":  func(s *Settings) { s.GroupSize = 9 },
-		"poisson":     func(s *Settings) { s.Cohort = round.Cohort{Kind: "poisson", Share: 0.5} },
+		"tacit, ials":    func(s *Settings) { s.Method, s.Params = "fedmf", map[string]string{"dim": "2"} },
+		"bits=24":        func(s *Settings) { s.Bits = 0 },
+		"at least 14":    func(s *Settings) { s.Devices = 9 },
+		"larger coho":    func(s *Settings) { s.Cohort = round.Cohort{Kind: "cycle", Count: 12} }, // the last has 6
+		"group-size = 9": func(s *Settings) { s.GroupSize = 9 },
+		"poisson":        func(s *Settings) { s.Cohort = round.Cohort{Kind: "poisson", Share: 0.5} },
 	} {
 		s := bareSmall(30)
 		change(&s)

@@ -71,7 +71,7 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("cohort = %d: the run is for %d devices; choose fewer, or --cohort all", s.Cohort.Count,
 			s.Devices)
 	case !share(s.Goal) || !share(s.Minimum) || s.Minimum > s.Goal:
-		return fmt.Errorf("goal = %g, least = %g: both must be above 0 and at most 1, and least at most goal",
+		return fmt.Errorf("goal = %g, min-share = %g: both must be above 0 and at most 1, and min-share at most goal",
 			s.Goal, s.Minimum)
 	case s.Deadline < time.Second/10:
 		return fmt.Errorf("deadline = %v: must be at least 100ms", s.Deadline)
@@ -86,12 +86,12 @@ func (s *Settings) Check() error {
 			"sum, so a round must have at least %d; choose a larger cohort, or omit --secagg",
 			s.smallestCohort(), privacy.MinMaskedGroup)
 	case s.maskedOnly() && s.GroupSize > 0 && s.GroupSize < privacy.MinMaskedGroup:
-		return fmt.Errorf("bucket = %d: without dp it must be at least %d, so that %d devices are left if a third "+
+		return fmt.Errorf("group-size = %d: without dp it must be at least %d, so that %d devices are left if a third "+
 			"drop out", s.GroupSize, privacy.MinMaskedGroup, privacy.MinMaskedSum)
 	case s.Cohort.Check(s.Devices) != nil:
 		return s.Cohort.Check(s.Devices)
 	case s.GroupSize < 0 || s.GroupSize > 0 && !s.Masked:
-		return fmt.Errorf("bucket = %d: must be 0 or more, and requires --secagg", s.GroupSize)
+		return fmt.Errorf("group-size = %d: must be 0 or more, and requires --secagg", s.GroupSize)
 	case s.DP.On() && s.DP.Trust == privacy.Local:
 		return errors.New("trust=local: only simulations support it; use trust=distributed with --secagg on")
 	}

@@ -99,7 +99,7 @@ func (a *app) status(r *pb.StatusResponse) error {
 		line("state", "%s", s.Message)
 		if s.Method != "" {
 			line("run", "%s (%s), round %d of %d, model version %d", s.Name, s.Method, s.Round, s.Rounds, s.Version)
-			line("devices", "%d of %d enrolled", s.Enrolled, s.Devices)
+			line("devices", "%s", enrolment(&s))
 			if p := evaluationProgress(&s); p != "" {
 				line("now", "%s", p)
 			} else if s.Expected > 0 {
@@ -152,13 +152,13 @@ enrolled. The coordinator takes the items of a data set only, and nothing about 
 	f.runFlags(c)
 	a.describe(c, "",
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
-			"name goal least-share user-column row-column deterministic preset batch negatives mean server keep "+
+			"name goal min-share user-column row-column deterministic preset batch negatives mean server keep "+
 				"bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
-		flagsUnder("Privacy", "dp secagg eval-every", "bucket"),
+		flagsUnder("Privacy", "dp secagg eval-every", "group-size"),
 		connectGroup)
 	c.RunE = func(c *cobra.Command, words []string) error {
-		spec, err := networkSpec(words, settings, &f)
+		spec, err := networkSpec(c, words, settings, &f)
 		if err != nil {
 			return err
 		}

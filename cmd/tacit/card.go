@@ -46,7 +46,7 @@ type privacyCard struct {
 	Epsilon   any      `json:"epsilon_at_most"`
 	Delta     float64  `json:"delta"`
 	Against   string   `json:"against"`
-	Holds     string   `json:"holds"`
+	Guarantee string   `json:"holds"`
 	Adjacency string   `json:"adjacency"`
 	Sampler   string   `json:"sampler"`
 	Q         float64  `json:"q"`
@@ -108,7 +108,7 @@ func memory(e experiment.Started, rows int) int {
 
 func privacyCardOf(g *privacy.Stack) *privacyCard {
 	p := &privacyCard{
-		Epsilon: finite(g.Total.Epsilon), Delta: g.Delta, Against: string(g.Trust), Holds: g.Against(),
+		Epsilon: finite(g.Total.Epsilon), Delta: g.Delta, Against: string(g.Trust), Guarantee: g.Against(),
 		Adjacency: string(g.Adjacency),
 		Sampler:   "none", Q: 1, Mechanism: string(g.Mechanism), Noise: g.Noise, Uneven: g.VariesByRound(),
 		Clip:   g.Clip,
@@ -135,7 +135,7 @@ func finite(x float64) any {
 // write prints the guarantee.
 func (p *privacyCard) write(w io.Writer) {
 	fmt.Fprintf(w, "privacy   epsilon at most %s at delta %g, adjacency %s, trust %s; protects from %s\n",
-		format.Epsilon(p.Epsilon), p.Delta, p.Adjacency, p.Against, p.Holds)
+		format.Epsilon(p.Epsilon), p.Delta, p.Adjacency, p.Against, p.Guarantee)
 	if p.Epsilon != p.Whole {
 		fmt.Fprintf(w, "          all %d rounds would cost %s: training stops before it exceeds the budget\n", p.Rounds,
 			format.Epsilon(p.Whole))

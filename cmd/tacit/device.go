@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -243,7 +244,11 @@ func writeStep(w io.Writer, out device.StepResult) error {
 			out.Action,
 			out.Samples, out.Bytes, fate, out.ModelVersion)
 	default:
-		_, err = fmt.Fprintf(w, "%s: %s (model version %d)\n", out.Action, out.Reason, out.ModelVersion)
+		text := out.Reason
+		if !strings.HasPrefix(text, out.Action) {
+			text = out.Action + ": " + text
+		}
+		_, err = fmt.Fprintf(w, "%s (model version %d)\n", text, out.ModelVersion)
 	}
 	return err
 }

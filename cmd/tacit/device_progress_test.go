@@ -5,8 +5,29 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/device"
 )
+
+func TestPausedStepNamesItsReasonOnce(t *testing.T) {
+	var b bytes.Buffer
+	if err := writeStep(&b, device.StepResult{Action: "paused", Reason: "paused by its owner"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "paused by its owner (model version 0)\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+func TestStatusCountsLateDevicesApart(t *testing.T) {
+	for enrolled, want := range map[int]string{
+		943: "943 of 943 enrolled", 944: "944 enrolled, the run is for 943",
+	} {
+		if got := enrolment(&coordinator.Status{Enrolled: enrolled, Devices: 943}); got != want {
+			t.Errorf("%d: %q, want %q", enrolled, got, want)
+		}
+	}
+}
 
 // A paused device prints that once, and again when it resumes.
 func TestRunningDevicePrintsOnlyNews(t *testing.T) {

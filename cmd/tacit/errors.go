@@ -142,10 +142,10 @@ func networkError(err error) error {
 			"add --pin PIN with the pin that tacit serve printed")
 	}
 	switch rpc.Code(err) {
-	case "unavailable":
+	case connect.CodeUnavailable.String():
 		return input(fmt.Errorf("the coordinator does not answer: %s", plainText(err)),
 			"check that tacit serve is running and that the address is right")
-	case "quota":
+	case rpc.Quota:
 		return input(errors.New(plainText(err)), "tacit admin token creates another token")
 	case rpc.BadToken:
 		return input(errors.New("the operator's token is wrong"),

@@ -80,13 +80,13 @@ func (a *app) fleetCmd() *cobra.Command {
 			"header "+
 			"threshold dedup"),
 		flagsUnder("Faults", "drop slow lie chaos parity", "leave"),
-		flagsUnder("Run", "method rounds cohort", "devices deadline goal least-share user-column row-column "+
+		flagsUnder("Run", "method rounds cohort", "devices deadline goal min-share user-column row-column "+
 			"deterministic "+
 			"preset protocol batch negatives mean server keep bits seed"),
-		flagsUnder("Privacy", "dp secagg eval-every", "bucket"),
+		flagsUnder("Privacy", "dp secagg eval-every", "group-size"),
 		connectGroup)
 	c.RunE = func(c *cobra.Command, words []string) error {
-		spec, err := networkSpec(words, settings, &f.serve)
+		spec, err := networkSpec(c, words, settings, &f.serve)
 		if err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) e
 	done := fleetResult{Stats: fl.Stats()}
 	if w.Admin != "" {
 		if s, err := f.status(ctx); err == nil {
-			done.Epsilon, done.Readouts, done.Missed = s.Epsilon, s.Evaluations, s.EvaluationMissed
+			done.Epsilon, done.Evaluations, done.Missed = s.Epsilon, s.Evaluations, s.EvaluationMissed
 		}
 	}
 	return a.result(done, done.text)
@@ -196,14 +196,14 @@ func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) e
 // fleetResult is what a fleet did, and the budget that the coordinator spent.
 type fleetResult struct {
 	fleet.Stats
-	Epsilon  *float64                 `json:"epsilon,omitempty"`
-	Readouts []coordinator.Evaluation `json:"readouts,omitempty"`
-	Missed   string                   `json:"readout_missed,omitempty"`
+	Epsilon     *float64                 `json:"epsilon,omitempty"`
+	Evaluations []coordinator.Evaluation `json:"readouts,omitempty"`
+	Missed      string                   `json:"readout_missed,omitempty"`
 }
 
 func (r *fleetResult) text(out io.Writer) error {
-	for i := range r.Readouts {
-		fmt.Fprintf(out, "evaluation after round %d: %s\n", r.Readouts[i].Round, evaluationText(&r.Readouts[i]))
+	for i := range r.Evaluations {
+		fmt.Fprintf(out, "evaluation after round %d: %s\n", r.Evaluations[i].Round, evaluationText(&r.Evaluations[i]))
 	}
 	if r.Missed != "" {
 		fmt.Fprintf(out, "no evaluation: %s\n", r.Missed)

@@ -178,8 +178,8 @@ func (a *app) killableCoordinator(spec *experiment.Spec, f *fleetFlags, words []
 	}
 	args := []string{
 		"serve", "-q", "--state", f.state, "--listen", port, "--deterministic", "--deadline",
-		f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--least-share", fmt.Sprint(f.serve.minShare),
-		"--bucket", fmt.Sprint(f.serve.bucket), "--eval-every", fmt.Sprint(f.serve.evalEvery), "--data", spec.Data,
+		f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--min-share", fmt.Sprint(f.serve.minShare),
+		"--group-size", fmt.Sprint(f.serve.groupSize), "--eval-every", fmt.Sprint(f.serve.evalEvery), "--data", spec.Data,
 	}
 	if f.dataDir != "" {
 		args = append(args, "--data-dir", f.dataDir)

@@ -1,4 +1,5 @@
-// Command tacit is federated recommendation in one program: experiments, a coordinator and devices.
+// Command tacit is federated recommendation in one program: experiments, a coordinator and devices. It parses
+// flags and prints results; it never computes a result itself.
 package main
 
 import (

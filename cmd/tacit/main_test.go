@@ -169,6 +169,8 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 		{"run nonsense", "neither a .toml file nor key=value"},
 		{"run privrec", "did you mean: tacit run -m privrec"},
 		{"run fedncf+dualper rounds=3", "did you mean: tacit run -m fedncf+dualper"},
+		{"serve fedmf", "did you mean: tacit serve -m fedmf"},
+		{"fleet fedmf", "did you mean: tacit fleet -m fedmf"},
 		{"run -m fedmf ml-100k", "did you mean: tacit run -d ml-100k"},
 		{"run --format yaml", "must be text or json"},
 		{"run -j 0", "-j 0: must be 1 or more"},

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/rows"
@@ -42,8 +44,10 @@ func checkNetworkSettings(s *experiment.Spec) error {
 }
 
 // networkSpec resolves the settings of a run on a coordinator.
-func networkSpec(words []string, settings func() []experiment.Setting, f *serveFlags) (*experiment.Spec, error) {
-	given, err := collectSettings(words, settings)
+func networkSpec(c *cobra.Command, words []string, settings func() []experiment.Setting,
+	f *serveFlags,
+) (*experiment.Spec, error) {
+	given, err := collectSettings(c, words, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +65,7 @@ func networkSpec(words []string, settings func() []experiment.Setting, f *serveF
 func coordinatorSettings(s *experiment.Spec, f *serveFlags) coordinator.Settings {
 	out := coordinator.Settings{
 		Name: f.name, Method: s.Method, Params: map[string]string{}, Config: s.Config,
-		Masked: s.Secagg == "on", GroupSize: f.bucket,
+		Masked: s.Secagg == "on", GroupSize: f.groupSize,
 		Devices: f.devices, Goal: f.goal, Minimum: f.minShare, Deadline: f.deadline, EvalEvery: f.evalEvery,
 		Deterministic: f.deterministic, Seed: s.Seed,
 	}
@@ -159,4 +163,13 @@ func freePort() (string, error) {
 		}
 	}
 	return "", err
+}
+
+// enrolment describes how many devices have enrolled. Devices that enrol after the run has started may exceed
+// the number that the run is for.
+func enrolment(s *coordinator.Status) string {
+	if s.Enrolled > s.Devices {
+		return fmt.Sprintf("%d enrolled, the run is for %d", s.Enrolled, s.Devices)
+	}
+	return fmt.Sprintf("%d of %d enrolled", s.Enrolled, s.Devices)
 }

@@ -40,7 +40,7 @@ func (a *app) privacyDocsCmd() *cobra.Command {
 			}
 			cfg.OnEvent = a.privacyEvent
 			var err error
-			if cfg.Old, err = keptRows(rows); err != nil {
+			if cfg.Old, err = earlierRows(rows); err != nil {
 				return err
 			}
 			measured, baselines, err := privacycost.Measure(c.Context(), experiment.Job{
@@ -84,8 +84,8 @@ func (a *app) privacyEvent(event privacycost.Event) {
 	}
 }
 
-// keptRows are the rows of the file to be rewritten, or the built-in ones if it does not exist.
-func keptRows(path string) ([]privacycost.Row, error) {
+// earlierRows are the rows of the file to be rewritten, or the built-in ones if it does not exist.
+func earlierRows(path string) ([]privacycost.Row, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return privacycost.Rows()

@@ -128,10 +128,10 @@ func (l *progressLine) println(s string) {
 	fmt.Fprintln(l.w, s)
 }
 
-// reference shows the measurement of a reference row.
+// reference shows the evaluation of a reference row.
 func (l *progressLine) reference(e experiment.ReferenceProgress) {
 	if e.Users == 0 {
-		l.println("measuring the reference row " + e.Name)
+		l.println("evaluating the reference " + e.Name)
 	} else if l.due(false) {
 		l.show(fmt.Sprintf("  %s: %d of %d users", e.Name, e.Done, e.Users))
 	}

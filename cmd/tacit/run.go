@@ -70,7 +70,7 @@ func (a *app) runCmd() *cobra.Command {
 		flagsUnder("Privacy", "dp secagg", "noise as-printed"),
 		flagsUnder("Output", "out resume dry-run explain", "force"))
 	c.RunE = func(c *cobra.Command, words []string) error {
-		spec, err := f.spec(words, settings)
+		spec, err := f.spec(c, words, settings)
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (a *app) runCmd() *cobra.Command {
 }
 
 // spec resolves the settings of a run.
-func (f *runFlags) spec(words []string, flags func() []experiment.Setting) (*experiment.Spec, error) {
+func (f *runFlags) spec(c *cobra.Command, words []string, flags func() []experiment.Setting) (*experiment.Spec, error) {
 	if f.resume != "" {
 		if len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.asPrinted {
 			return nil, errResumeAlone("run", f.resume)
@@ -105,7 +105,7 @@ func (f *runFlags) spec(words []string, flags func() []experiment.Setting) (*exp
 		}
 		return experiment.Resolve(append(experiment.OldDefaults(), given...))
 	}
-	given, err := collectSettings(words, flags)
+	given, err := collectSettings(c, words, flags)
 	if err != nil {
 		return nil, err
 	}

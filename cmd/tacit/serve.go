@@ -31,11 +31,11 @@ import (
 // serveFlags are the flags of a coordinator that are not settings of an experiment.
 type serveFlags struct {
 	state, listen, cert, key, name, dataDir, catalogue string
-	devices, evalEvery, bucket                         int
+	devices, evalEvery, groupSize                      int
 	goal, minShare                                     float64
 	deadline                                           time.Duration
 	insecure, deterministic, repair                    bool
-	users, moments                                     []string
+	users, rowColumns                                  []string
 }
 
 const serveLong = `
@@ -81,12 +81,15 @@ func (a *app) serveCmd() *cobra.Command {
 	a.describe(c, serveDetails,
 		flagsUnder("Server", "listen state", "name cert cert-key insecure repair"),
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
-			"goal least-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
+			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
-		flagsUnder("Privacy", "dp secagg eval-every", "bucket"))
+		flagsUnder("Privacy", "dp secagg eval-every", "group-size"))
 	c.RunE = func(c *cobra.Command, words []string) error {
 		if f.repair {
 			return a.repair(&f)
+		}
+		if err := missingFlag(c, words); err != nil {
+			return err
 		}
 		begins := c.Flags().Changed("data") || f.catalogue != ""
 		if !begins && (len(words) > 0 || len(settings()) > 0) {
@@ -95,7 +98,7 @@ func (a *app) serveCmd() *cobra.Command {
 		var spec *experiment.Spec
 		if begins {
 			var err error
-			if spec, err = networkSpec(words, settings, &f); err != nil {
+			if spec, err = networkSpec(c, words, settings, &f); err != nil {
 				return err
 			}
 		}
@@ -110,16 +113,18 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 	fl.IntVar(&f.devices, "devices", 0, "devices of the run, which starts when all have enrolled; with -d, default: "+
 		"all users")
 	fl.Float64Var(&f.goal, "goal", 1, "fraction of a cohort that ends a round early")
-	fl.Float64Var(&f.minShare, "least-share", 0.5,
+	fl.Float64Var(&f.minShare, "min-share", 0.5,
 		"fraction of a cohort that a round waits for, even past its deadline")
+	oldFlag(fl, "least-share", "min-share")
 	fl.DurationVar(&f.deadline, "deadline", 30*time.Second, "time that a round waits for its devices")
 	fl.IntVar(&f.evalEvery, "eval-every", 0, "rounds between evaluations by devices, as masked sums; 0 means none")
 	oldFlag(fl, "readout", "eval-every")
-	fl.IntVar(&f.bucket, "bucket", 0, "devices per masked sum, which limits the damage of a false report; 0: whole "+
+	fl.IntVar(&f.groupSize, "group-size", 0, "devices per masked sum, which limits the damage of a false report; 0: whole "+
 		"cohort")
+	oldFlag(fl, "bucket", "group-size")
 	fl.StringArrayVar(&f.users, "user-column", nil, "user feature and its categories, such as "+
 		"'age=18-24|25-34|unknown' (repeatable)")
-	fl.StringArrayVar(&f.moments, "row-column", nil, "interaction feature, such as "+
+	fl.StringArrayVar(&f.rowColumns, "row-column", nil, "interaction feature, such as "+
 		"'daytime=morning|evening|unknown' (repeatable)")
 	fl.BoolVar(&f.deterministic, "deterministic", false,
 		"all randomness from --seed, for tests; real devices refuse it")
@@ -242,11 +247,11 @@ func (a *app) runItems(spec *experiment.Spec, f *serveFlags, opt *coordinator.Op
 		defer file.Close()
 		items, err := readItems(file, f.catalogue)
 		if err == nil && isFeatured(spec.Params) {
-			opt.Features, err = columnsOf(items, f.users, f.moments)
+			opt.Features, err = columnsOf(items, f.users, f.rowColumns)
 		}
 		return items, err
 	}
-	if len(f.users) > 0 || len(f.moments) > 0 {
+	if len(f.users) > 0 || len(f.rowColumns) > 0 {
 		return nil,
 			input(errors.New("--user-column and --row-column need --catalogue: a data set has its own features"),
 				"omit them, or use --catalogue FILE instead of -d")
@@ -386,8 +391,8 @@ func (a *app) writeServing(w *localAccess, f *serveFlags, c *coordinator.Coordin
 	}
 	fmt.Fprintf(a.out, "state        %s\n", f.state)
 	if s.Method != "" {
-		fmt.Fprintf(a.out, "run          %s, %d items, %d of %d devices enrolled, round %d of %d\n", s.Name, s.Items,
-			s.Enrolled, s.Devices, s.Round, s.Rounds)
+		fmt.Fprintf(a.out, "run          %s, %d items, devices: %s, round %d of %d\n", s.Name, s.Items,
+			enrolment(&s), s.Round, s.Rounds)
 	} else {
 		fmt.Fprintf(a.out, "run          none yet\n\n"+
 			"  tacit fleet -d world            # starts one with simulated devices; use another terminal\n"+

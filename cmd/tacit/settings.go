@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tacit-rec/tacit/data"
@@ -117,7 +118,9 @@ func jobsFlag(fs *pflag.FlagSet, jobs *int) {
 var noPreset = experiment.Setting{Key: "preset", Value: "none", From: "flag --no-preset"}
 
 // collectSettings lists settings from the file, the environment, words and flags, in increasing precedence.
-func collectSettings(words []string, flags func() []experiment.Setting) ([]experiment.Setting, error) {
+func collectSettings(c *cobra.Command, words []string,
+	flags func() []experiment.Setting,
+) ([]experiment.Setting, error) {
 	var all []experiment.Setting
 	if len(words) > 0 && strings.HasSuffix(words[0], ".toml") {
 		s, err := experiment.ReadFile(words[0])
@@ -127,7 +130,7 @@ func collectSettings(words []string, flags func() []experiment.Setting) ([]exper
 		all, words = s, words[1:]
 	}
 	all = append(all, experiment.Environment(os.Environ())...)
-	if err := missingFlag(words); err != nil {
+	if err := missingFlag(c, words); err != nil {
 		return nil, err
 	}
 	s, err := experiment.Assignments(words, "command line")
@@ -138,16 +141,16 @@ func collectSettings(words []string, flags func() []experiment.Setting) ([]exper
 }
 
 // missingFlag recognises the name of a method or a data set without its flag.
-func missingFlag(words []string) error {
+func missingFlag(c *cobra.Command, words []string) error {
 	for _, w := range words {
 		if _, err := methods.Default().Lookup(w); err == nil {
 			return input(fmt.Errorf("unexpected argument %q: a method needs the flag -m", w),
-				"did you mean: tacit run -m "+w)
+				"did you mean: "+c.CommandPath()+" -m "+w)
 		}
 		for _, k := range data.KnownSets() {
 			if k.Name == w {
 				return input(fmt.Errorf("unexpected argument %q: a data set needs the flag -d", w),
-					"did you mean: tacit run -d "+w)
+					"did you mean: "+c.CommandPath()+" -d "+w)
 			}
 		}
 	}

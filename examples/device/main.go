@@ -1,5 +1,5 @@
 // Command device is an app in a terminal that uses package mobile as a phone's app would: it records
-// events, checks in with the coordinator, and shows recommendations.
+// events, checks in with the coordinator, and shows recommendations. It never uses another package of ours.
 //
 //	go run ./examples/device -server https://127.0.0.1:7633 -pin sha256/... -token TOKEN
 package main
