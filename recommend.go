@@ -25,6 +25,9 @@ type Item struct {
 func (r *Result) Recommend(user string, n int) ([]Item, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.run == nil {
+		return nil, errNotRun
+	}
 	u, err := r.userNumber(user)
 	if err != nil {
 		return nil, err
@@ -59,6 +62,9 @@ func (r *Result) Recommend(user string, n int) ([]Item, error) {
 	}
 	return out, nil
 }
+
+// errNotRun reports a Result that Run did not return.
+var errNotRun = errors.New("the result is empty: it must come from Run")
 
 // userNumber finds a user by its identifier in the data.
 func (r *Result) userNumber(id string) (int, error) {
@@ -121,6 +127,9 @@ func (v *Vectors) WriteCSV(w io.Writer) error {
 func (r *Result) ItemVectors() (*Vectors, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.run == nil {
+		return nil, errNotRun
+	}
 	slot, dim, ok := r.run.ItemTable()
 	if !ok {
 		return nil, fmt.Errorf("%s has no shared item embeddings", r.Method)
@@ -146,6 +155,9 @@ type Comparison struct {
 // Compare tests whether b ranks the held-out items of the same users better than a. Both
 // must be results on the same data, protocol and seed.
 func Compare(a, b *Result) (Comparison, error) {
+	if a == nil || b == nil || a.run == nil || b.run == nil {
+		return Comparison{}, errors.New("cannot compare: both results must come from Run")
+	}
 	if a.source.Info().Hash != b.source.Info().Hash || a.Protocol != b.Protocol || a.Seed != b.Seed {
 		return Comparison{}, errors.New("cannot compare: both results must have the same data, protocol and seed")
 	}

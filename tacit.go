@@ -53,6 +53,9 @@ func Load(name string, s Settings) (*Data, error) {
 // Read reads a delimited text of interactions from r, to its end. It is [Load] for data
 // that is not a file; name appears in errors and results.
 func Read(r io.Reader, name string, s Settings) (*Data, error) {
+	if r == nil {
+		return nil, errors.New("no reader: pass the interactions, or use Load")
+	}
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
@@ -88,6 +91,9 @@ func (d *Data) sourceFor(s *experiment.Settings) (data.Source, error) {
 	}
 	return src, nil
 }
+
+// dataKeys are the settings that say what the data is.
+var dataKeys = []string{"data", "world", "sep", "header", "columns", "threshold", "dedup", "min-rows"}
 
 // Users is the number of users.
 func (d *Data) Users() int { return d.source.Users() }
@@ -136,6 +142,17 @@ type Result struct {
 // Run trains a method on the data and evaluates it. If ctx is done, it stops after the
 // round in progress and returns an error that wraps ctx's.
 func Run(ctx context.Context, d *Data, c Config) (*Result, error) {
+	if d == nil || d.source == nil {
+		return nil, errors.New("no data: use Load or Read first")
+	}
+	for key, value := range c.Settings {
+		switch {
+		case slices.Contains(dataKeys, key) && value != d.settings[key]:
+			return nil, fmt.Errorf("setting %s belongs to the data: pass it to Load or Read", key)
+		case key == "seeds":
+			return nil, errors.New("setting seeds: call Run once per seed, with Config.Seed")
+		}
+	}
 	given := maps.Clone(d.settings)
 	if given == nil {
 		given = Settings{}

@@ -159,6 +159,8 @@ func TestErrorsNameTheNextStep(t *testing.T) {
 		"did you mean \"pfedrec\"": {Method: "pfedrek"},
 		"deployed":                 {Protocol: "honest"},
 		"rounds":                   {Settings: tacit.Settings{"rounds": "0"}},
+		"belongs to the data":      {Settings: tacit.Settings{"world": "users=99"}},
+		"once per seed":            {Settings: tacit.Settings{"seeds": "3"}},
 		"lr":                       {Method: "fedmf", Settings: tacit.Settings{"lrr": "1"}},
 	} {
 		if _, err := tacit.Run(context.Background(), d, c); err == nil || !strings.Contains(err.Error(), want) {
@@ -173,6 +175,21 @@ func TestErrorsNameTheNextStep(t *testing.T) {
 	r := run(t, d, tacit.Config{Method: "fedmf", Settings: tacit.Settings{"rounds": "1"}})
 	if _, err := r.Recommend("nobody", 3); err == nil || !strings.Contains(err.Error(), `unknown user "nobody"`) {
 		t.Errorf("an unknown user: %v", err)
+	}
+	if _, err := tacit.Read(nil, "x", nil); err == nil {
+		t.Error("nil was read")
+	}
+	if _, err := tacit.Run(context.Background(), nil, tacit.Config{}); err == nil {
+		t.Error("a run without data succeeded")
+	}
+	if _, err := new(tacit.Result).Recommend("1", 1); err == nil {
+		t.Error("an empty result recommends")
+	}
+	if _, err := new(tacit.Result).ItemVectors(); err == nil {
+		t.Error("an empty result has vectors")
+	}
+	if _, err := tacit.Compare(r, nil); err == nil {
+		t.Error("a result was compared with nothing")
 	}
 	if _, err := r.Recommend("1", 0); err == nil {
 		t.Error("0 recommendations were returned")

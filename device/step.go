@@ -93,7 +93,8 @@ func (d *Device) checkIn(ctx context.Context) (StepResult, error) {
 		return StepResult{After: idleWait}, err
 	}
 	after := min(max(time.Duration(w.GetAfterMs())*time.Millisecond, 10*time.Millisecond), maxWait)
-	return StepResult{Action: "waited", Reason: w.GetReason(), Finished: w.GetFinished(), After: after}, nil
+	finished := w.GetFinished() || w.GetReason() == "done" // coordinators of earlier releases send no flag
+	return StepResult{Action: "waited", Reason: w.GetReason(), Finished: finished, After: after}, nil
 }
 
 // checkInRequest names the model that the device has and its last counted report.
