@@ -31,6 +31,7 @@ type check struct {
 
 var checks = []check{
 	{"OptionalMethodsAreSpeltRight", optionalMethods},
+	{"MethodsKeepNoState", keepsNoState},
 	{"FindsTheHeldOutItem", findsHeldOut},
 	{"GradientIsTheFiniteDifference", gradient},
 	{"GradientOfEveryLossTermIsTheFiniteDifference", termGradients},

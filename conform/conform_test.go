@@ -101,6 +101,94 @@ type mistyped struct{ methods.FedMF }
 
 func (m *mistyped) PostUpdate(int) {}
 
+// swappedPhase, swappedUpdate and swappedCheck have two letters of a name swapped.
+type swappedPhase struct{ methods.FedMF }
+
+func (m *swappedPhase) Phaes(int, int) (int, string) { return 0, "x" }
+
+type swappedUpdate struct{ methods.FedMF }
+
+func (m *swappedUpdate) Udpate(*method.Global) {}
+
+type swappedCheck struct{ methods.FedMF }
+
+func (m *swappedCheck) Cehck() error { return nil }
+
+// otherWord has a wrong word in the name of ReportsFinalRound.
+type otherWord struct{ methods.FedMF }
+
+func (m *otherWord) ReportsLastRound() bool { return true }
+
+// longer has a word too many in the name of Transfers.
+type longer struct{ methods.FedMF }
+
+func (m *longer) TransfersSlot(int, int) bool { return true }
+
+// transfersOnly has no Phase, so it is not a PhasedSlots and Transfers is never called.
+type transfersOnly struct{ methods.FedMF }
+
+func (m *transfersOnly) Transfers(int, int) bool { return false }
+
+// weighsOnly has no Phase, so it is not a BudgetWeighter.
+type weighsOnly struct{ methods.FedMF }
+
+func (m *weighsOnly) BudgetWeight(int, int) float64 { return 1 }
+
+// bindsMisspelt is bound to a method that is misspelt.
+type bindsMisspelt struct{ methods.FedMF }
+
+func (m *bindsMisspelt) Bind(*method.Features) (method.Method, error) { return &misspelt{m.FedMF}, nil }
+
+// keepsItems stores the size of the catalogue in the method.
+type keepsItems struct {
+	methods.FedMF
+	items int
+}
+
+func (m *keepsItems) Slots(items int) []method.Slot {
+	m.items = items
+	return m.FedMF.Slots(items)
+}
+
+// keepsFeatures stores the features in the method that Bind is called on.
+type keepsFeatures struct {
+	methods.FedMF
+	features *method.Features
+}
+
+func (m *keepsFeatures) Bind(f *method.Features) (method.Method, error) {
+	m.features = f
+	return m, nil
+}
+
+// countsWhenBound is bound to a method that counts devices.
+type countsWhenBound struct{ methods.FedMF }
+
+func (m *countsWhenBound) Bind(*method.Features) (method.Method, error) {
+	return &hidden{FedMF: m.FedMF}, nil
+}
+
+// keepsFirst keeps the slots of the first catalogue outside the method, where a snapshot does not
+// see them.
+type keepsFirst struct {
+	methods.FedMF
+	slots func(items int) []method.Slot
+}
+
+func newKeepsFirst() *keepsFirst {
+	first := 0
+	return &keepsFirst{slots: func(items int) []method.Slot {
+		if first == 0 {
+			first = items
+		}
+		return []method.Slot{{Name: "x", Rows: first, Dim: 1}}
+	}}
+}
+
+func (m *keepsFirst) Slots(items int) []method.Slot {
+	return append(m.FedMF.Slots(items), m.slots(items)...)
+}
+
 // regularised is FedMF with a loss term on its item rows. Tests break the term.
 type regularised struct {
 	methods.FedMF
@@ -141,7 +229,111 @@ func forgetful(data method.Oracle, term method.Term) method.Oracle {
 	return o
 }
 
+// lossOnly returns a sum of terms that has the value of the last one but not its gradient.
+func lossOnly(data method.Oracle, term method.Term) method.Oracle {
+	o := learn.WithTerms(data, term)
+	o.Grad = func(w *method.Work, b *method.Batch) float64 {
+		value := term.Grad(w, b)
+		w.ClearGrads(b)
+		return value + data.Grad(w, b)
+	}
+	return o
+}
+
 func whole(data method.Oracle, term method.Term) method.Oracle { return learn.WithTerms(data, term) }
+
+// declares returns a term that declares other slots than it has.
+func declares(t method.Term, slots ...int) method.Term {
+	t.Slots = append([]int{}, slots...)
+	return t
+}
+
+// unweighted returns a term that declares a weight of 0.
+func unweighted(t method.Term) method.Term {
+	t.Weight = func(*method.Work) float32 { return 0 }
+	return t
+}
+
+// undeclared returns an oracle that has a term without declaring it.
+func undeclared(data method.Oracle, term method.Term) method.Oracle {
+	o := learn.WithTerms(data, term)
+	o.Terms = data.Terms
+	o.Elsewhere = true
+	return o
+}
+
+// silentOracles is a Learner that does not declare its losses.
+type silentOracles struct{ methods.FedMF }
+
+func (m *silentOracles) Visit(items int) method.Visit {
+	v := m.FedMF.Visit(items)
+	v.Oracles = nil
+	return v
+}
+
+// optionalTerm is a method with a term that a parameter turns on. By default it is off.
+type optionalTerm struct {
+	methods.FedMF
+	Strength float32 `default:"0" min:"0" doc:"weight of the term"`
+	Kind     string  `default:"none" choices:"none|l2" doc:"the term"`
+	broken   func(method.Term) method.Term
+}
+
+func (m *optionalTerm) Visit(int) method.Visit {
+	weight := learn.Const(0)
+	if m.Kind == "l2" {
+		weight = learn.Const(m.Strength)
+	}
+	rate := learn.Const(0.1)
+	return learn.Epochs(1, 0, learn.Descend(whole(learn.BCE(m), m.broken(learn.L2(learn.ItemSlot, weight))),
+		learn.SGD(learn.ItemSlot, rate, 0), learn.SGD(learn.UserSlot, rate, 0)))
+}
+
+func TestTermsThatAreOffByDefaultAreChecked(t *testing.T) {
+	intact := func(t method.Term) method.Term { return t }
+	for _, c := range []struct {
+		name   string
+		broken func(method.Term) method.Term
+		want   string
+	}{
+		{"intact", intact, ""},
+		{"with a flipped sign", flipped, "finite difference"},
+		{"without effect", silent, "must be finite and above 0"},
+	} {
+		err := try("GradientOfEveryLossTermIsTheFiniteDifference", func() method.Method {
+			m := &optionalTerm{broken: c.broken}
+			param.Defaults(m)
+			return m
+		})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, expected %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestTypingErrors(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"", "ab", 2},
+		{"Phase", "Phase", 0},
+		{"Phaes", "Phase", 1},
+		{"Phas", "Phase", 1},
+		{"Udpate", "Update", 1},
+		{"Udpatee", "Update", 2},
+		{"Base", "Phase", 2},
+		{"Head", "Bind", 3},
+	} {
+		if got := typingErrors(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q: %d, expected %d", c.a, c.b, got, c.want)
+		}
+		if got := typingErrors(c.b, c.a); got != c.want {
+			t.Errorf("%q and %q: %d, expected %d", c.b, c.a, got, c.want)
+		}
+	}
+}
 
 func TestBrokenLossTermsAreCaught(t *testing.T) {
 	weight := learn.Const(0.1)
@@ -159,6 +351,12 @@ func TestBrokenLossTermsAreCaught(t *testing.T) {
 			{"with a flipped sign", true, regularised{term: flipped(term), build: whole}},
 			{"without effect", true, regularised{term: silent(term), build: whole}},
 			{"left out of the sum", true, regularised{term: term, build: forgetful}},
+			{"left out of the gradient", true, regularised{term: term, build: lossOnly}},
+			{"with no declared slots", true, regularised{term: declares(term), build: whole}},
+			{"with another declared slot", true, regularised{term: declares(term, learn.UserSlot), build: whole}},
+			{"with weight 0 and an effect", true, regularised{term: unweighted(term), build: whole}},
+			{"with weight 0 and no effect", true, regularised{term: unweighted(silent(term)), build: whole}},
+			{"not declared", true, regularised{term: term, build: undeclared}},
 		} {
 			err := try("GradientOfEveryLossTermIsTheFiniteDifference", func() method.Method {
 				m := c.m
@@ -167,6 +365,8 @@ func TestBrokenLossTermsAreCaught(t *testing.T) {
 			})
 			if (err != nil) != c.broken {
 				t.Errorf("%s %s: %v", name, c.name, err)
+			} else {
+				t.Logf("%s %s: %v", name, c.name, err)
 			}
 		}
 	}
@@ -179,6 +379,20 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 	}{
 		{"OptionalMethodsAreSpeltRight", func() method.Method { return &misspelt{} }},
 		{"OptionalMethodsAreSpeltRight", func() method.Method { return &mistyped{} }},
+		{"OptionalMethodsAreSpeltRight", func() method.Method { return &swappedPhase{} }},
+		{"OptionalMethodsAreSpeltRight", func() method.Method { return &swappedUpdate{} }},
+		{"OptionalMethodsAreSpeltRight", func() method.Method { return &swappedCheck{} }},
+		{"OptionalMethodsAreSpeltRight", func() method.Method { return &otherWord{} }},
+		{"OptionalMethodsAreSpeltRight", func() method.Method { return &longer{} }},
+		{"OptionalMethodsAreSpeltRight", func() method.Method { return &transfersOnly{} }},
+		{"OptionalMethodsAreSpeltRight", func() method.Method { return &weighsOnly{} }},
+		{"OptionalMethodsAreSpeltRight", func() method.Method { return &bindsMisspelt{} }},
+		{"MethodsKeepNoState", func() method.Method { return &keepsItems{} }},
+		{"MethodsKeepNoState", func() method.Method { return &keepsFeatures{} }},
+		{"MethodsKeepNoState", func() method.Method { return &countsWhenBound{} }},
+		{"MethodsKeepNoState", func() method.Method { return newKeepsFirst() }},
+		{"MethodsKeepNoState", func() method.Method { return &hidden{} }},
+		{"GradientOfEveryLossTermIsTheFiniteDifference", func() method.Method { return &silentOracles{} }},
 		{"FindsTheHeldOutItem", func() method.Method { return &frozen{} }},
 		{"GradientIsTheFiniteDifference", func() method.Method { return &wrong{} }},
 		{"LocalTrainingDoesNotAllocate", func() method.Method { return &greedy{} }},
@@ -195,7 +409,9 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 			return m
 		})
 		if no := doesNotApply(""); err == nil || errors.As(err, &no) {
-			t.Errorf("%s accepts a broken method (%v)", c.check, err)
+			t.Errorf("%s accepts %T (%v)", c.check, c.build(), err)
+		} else {
+			t.Logf("%T: %v", c.build(), err)
 		}
 	}
 }

@@ -16,7 +16,12 @@ import (
 // gradients (Pearlmutter 1994). The training takes visits steps against that gradient, each with
 // a new split. Losses are mean binary cross entropies.
 func Meta(s *FeatureNet, steps int, inner, outer Schedule, visits int) method.Visit {
-	return method.Visit{Run: func(w *method.Work) {
+	loss := Alone(method.Term{Name: "query loss", Grad: func(w *method.Work, b *method.Batch) float64 {
+		n := float64(b.N) // the meta-gradient draws other batches into b
+		m := meta{FeatureNet: s, w: w, steps: steps, rate: inner.At(w)}
+		return m.addGradient() * n
+	}})
+	return method.Visit{Oracles: []method.Oracle{loss}, Run: func(w *method.Work) {
 		for v := range visits {
 			if v > 0 {
 				w.Samples.Shuffle()
@@ -62,22 +67,50 @@ func (m *meta) lay(flat []float32) (out [method.MaxSlots][]float32) {
 
 // move takes one step against the meta-gradient.
 func (m *meta) move(rate float32) {
-	w, size, all := m.w, m.size(), len(m.w.Samples.Item)
+	mark := m.w.Mark()
+	defer m.w.Release(mark)
+	g := m.w.Floats(m.size())
+	m.metaGradient(g, false)
+	gs := m.lay(g)
+	m.shift(-rate, &gs)
+}
+
+// addGradient adds the meta-gradient to the gradients of the device, and returns the mean loss of
+// the query half after the inner steps.
+func (m *meta) addGradient() float64 {
+	mark := m.w.Mark()
+	defer m.w.Release(mark)
+	g := m.w.Floats(m.size())
+	loss := m.metaGradient(g, true)
+	gs := m.lay(g)
+	for i := range m.slots {
+		vec.Add(gs[i], m.w.View[i].Grad)
+	}
+	return loss
+}
+
+// metaGradient sets g to the meta-gradient and leaves the values as they are. If wantLoss is set,
+// it returns the mean loss of the query half after the inner steps.
+func (m *meta) metaGradient(g []float32, wantLoss bool) (loss float64) {
+	w, size, all := m.w, len(g), len(m.w.Samples.Item)
 	half := max(all/2, 1)
+	query := half % all
 	mark := w.Mark()
 	defer w.Release(mark)
 	points := w.Floats(m.steps * size)
-	g, hv := w.Floats(size), w.Floats(size)
+	hv := w.Floats(size)
+	gs := m.lay(g)
 	for j := range m.steps {
 		m.save(points[j*size:][:size])
 		clear(g)
-		gs := m.lay(g)
 		m.gradient(0, half, &gs)
 		m.shift(-m.rate, &gs)
 	}
 	clear(g)
-	gs := m.lay(g)
-	m.gradient(half%all, all, &gs)
+	m.gradient(query, all, &gs)
+	if wantLoss {
+		loss = m.gradient(query, all, nil) / float64(all-query)
+	}
 	for j := m.steps - 1; j >= 0; j-- {
 		m.load(points[j*size:][:size])
 		clear(hv)
@@ -85,7 +118,7 @@ func (m *meta) move(rate float32) {
 		m.hessian(half, &gs, &hs)
 		vec.Axpy(-m.rate, hv, g)
 	}
-	m.shift(-rate, &gs)
+	return loss
 }
 
 func (m *meta) save(to []float32) {
