@@ -33,7 +33,7 @@ var (
 	_ method.Ready   = (*GRU4Rec)(nil)
 )
 
-func (m *GRU4Rec) gru() learn.GRU { return learn.GRU{Dim: m.Dim, Longest: m.Longest} }
+func (m *GRU4Rec) gru() GRU { return GRU{Dim: m.Dim, Longest: m.Longest} }
 
 func (m *GRU4Rec) Slots(int) []method.Slot { return m.gru().Slots(m.Start) }
 

@@ -1,9 +1,10 @@
-package learn
+package sequence
 
 import (
 	"math"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -72,11 +73,12 @@ func (g GRU) Slots(start float64) []method.Slot {
 }
 
 // SGD returns a rule for each shared slot, with one rate for rows and one for the network.
-func (g GRU) SGD(rows, network Schedule) []Rule {
+func (g GRU) SGD(rows, network learn.Schedule) []learn.Rule {
 	f := g.First
-	return []Rule{
-		SGD(f+gruItem, rows, 0), SGD(f+gruBias, rows, 0), SGD(f+gruIn, network, 0), SGD(f+gruRe, network, 0),
-		SGD(f+gruOff, network, 0),
+	return []learn.Rule{
+		learn.SGD(f+gruItem, rows, 0), learn.SGD(f+gruBias, rows, 0), learn.SGD(f+gruIn, network, 0),
+		learn.SGD(f+gruRe, network, 0),
+		learn.SGD(f+gruOff, network, 0),
 	}
 }
 
@@ -196,7 +198,7 @@ func (g GRU) read(w *method.Work, rows []uint32, keep float32) []float32 {
 		drop(&w.Rand, keep, mask)
 		times(mask, x)
 	}
-	Gemm(&w.Scratch, n, 3*d, d, vec.Rows(x, s), vec.Rows(in.Val, s).T(), vec.Rows(a, wide))
+	learn.Gemm(&w.Scratch, n, 3*d, d, vec.Rows(x, s), vec.Rows(in.Val, s).T(), vec.Rows(a, wide))
 	mark := w.Mark()
 	defer w.Release(mark)
 	turned := w.Floats(d * wide) // transposed, so that each step reads consecutive memory

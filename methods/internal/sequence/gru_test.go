@@ -1,4 +1,4 @@
-package learn_test
+package sequence
 
 import (
 	"math"
@@ -6,12 +6,17 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
-	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/method"
 )
 
 // recurrent is a GRU whose local training does nothing.
-type recurrent struct{ learn.GRU }
+type recurrent struct{ GRU }
+
+// train contains an item twice.
+var train = []uint32{3, 17, 3, 8, 29, 0, 12}
+
+const tinyDim = 5
 
 const (
 	recItem = iota
@@ -34,14 +39,14 @@ func (m *recurrent) Visit(int) method.Visit { return method.Visit{Run: func(*met
 
 // slow is the reference: the same network in float64, element by element, on a device's initial
 // values.
-type slow struct{ b *bench }
+type slow struct{ mem *local.Memory }
 
 func (s slow) at(slot, row, k int) float64 {
 	wide := 8
 	if slot == recBias {
 		k = 0
 	}
-	return float64(s.b.mem.Value(slot)[row*wide+k])
+	return float64(s.mem.Value(slot)[row*wide+k])
 }
 
 func (s slow) sum(slot, row int, v []float64) float64 {
@@ -89,11 +94,20 @@ func (s slow) loss(history, negatives []uint32, each, run int) float64 {
 	return out
 }
 
-func openRecurrent(t *testing.T, longest int) (*recurrent, *bench, *method.Work) {
+func openRecurrent(t *testing.T, longest int) (*recurrent, *local.Memory, *method.Work) {
 	t.Helper()
-	m := &recurrent{learn.GRU{Dim: tinyDim, Longest: longest}}
-	b := open(t, m, true)
-	return m, b, b.ResolveSamples(&b.state, task(0))
+	m := &recurrent{GRU{Dim: tinyDim, Longest: longest}}
+	p, err := local.NewPlan(m, local.Options{Items: 30, Rounds: 10, Batch: 4, Negatives: 2, Seed: 3, Plain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := local.NewMemory(p, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := mem.NewState(nil)
+	task := &local.Task{Device: 1, Train: train, Hide: [2][]uint32{{5, 6}}}
+	return m, mem, local.NewWorker(mem, 0).ResolveSamples(&state, task)
 }
 
 func TestNextItemLossMatchesReference(t *testing.T) {

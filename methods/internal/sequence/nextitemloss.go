@@ -1,9 +1,10 @@
-package learn
+package sequence
 
 import (
 	"math"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -26,7 +27,7 @@ func (g GRU) NextItemLoss(run int, keep float32, weighting string) method.Oracle
 		}
 		return n
 	}
-	return Alone(method.Term{Name: "next item", Scale: scale, Grad: func(w *method.Work, b *method.Batch) float64 {
+	return learn.Alone(method.Term{Name: "next item", Scale: scale, Grad: func(w *method.Work, b *method.Batch) float64 {
 		n := min(len(w.History), g.Longest) - 1
 		if n < 1 {
 			return 0
@@ -107,6 +108,9 @@ func (g GRU) runLoss(w *method.Work, next, negatives []uint32, scale float32, st
 	}
 	return loss
 }
+
+// minProbability is exp(-100), the smallest probability whose logarithm counts.
+const minProbability = 3.7200759760208356e-44
 
 // softmax replaces the logits by scale times the gradient of the negative log probability of the
 // last one, and returns that negative log probability.
