@@ -165,7 +165,7 @@ func TestEveryExportedNameIsBoundForApps(t *testing.T) {
 	for _, what := range unbound(p) {
 		t.Error(what)
 	}
-	for _, name := range []string{"Config", "Device", "Guard", "List", "Listener", "NewConfig", "Open", "Pick"} {
+	for _, name := range []string{"Config", "Device", "Eligibility", "List", "Listener", "NewConfig", "Open", "Pick"} {
 		if p.Scope().Lookup(name) == nil {
 			t.Errorf("%s was not looked at", name)
 		}

@@ -33,9 +33,9 @@ type Config struct {
 // NewConfig returns a config with the defaults.
 func NewConfig() *Config { return &Config{MemoryMB: 256, Duty: 0.5, HoldOut: true} }
 
-// Guard decides on the phone whether the device may take part now: charging, on an unmetered network,
+// Eligibility decides on the phone whether the device may take part now: charging, on an unmetered network,
 // idle. The reason stays on the phone.
-type Guard interface {
+type Eligibility interface {
 	// Ready returns an empty string if the device may take part, and otherwise the reason.
 	Ready() string
 }
@@ -49,9 +49,9 @@ type Listener interface {
 // Device is one device. Any thread may call its methods. Step and Forget may take minutes, run one
 // after the other, and return early after Cancel. The other methods do not wait for them.
 type Device struct {
-	running sync.Mutex // held by Step and Forget
-	d       *device.Device
-	guard   Guard
+	running     sync.Mutex // held by Step and Forget
+	d           *device.Device
+	eligibility Eligibility
 
 	stop   sync.Mutex
 	cancel context.CancelFunc // of the running Step or Forget; otherwise nil
@@ -62,12 +62,12 @@ type Device struct {
 	owner *device.Device
 }
 
-// Open opens a device, or creates one with a new key. It makes no calls. guard may be nil.
-func Open(c *Config, guard Guard) (*Device, error) {
+// Open opens a device, or creates one with a new key. It makes no calls. eligibility may be nil.
+func Open(c *Config, eligibility Eligibility) (*Device, error) {
 	if c == nil || c.StateFile == "" {
 		return nil, errors.New("the device requires the path of a state file")
 	}
-	out := &Device{guard: guard}
+	out := &Device{eligibility: eligibility}
 	opt := device.Options{
 		Server: device.Server{URL: c.Server, Pin: c.Pin, Insecure: c.Insecure},
 		Token:  c.Token, Deterministic: c.Deterministic, HoldOut: c.HoldOut, Duty: c.Duty,
@@ -94,10 +94,10 @@ func Open(c *Config, guard Guard) (*Device, error) {
 }
 
 func (d *Device) eligible() (bool, string) {
-	if d.guard == nil {
+	if d.eligibility == nil {
 		return true, ""
 	}
-	reason := d.guard.Ready()
+	reason := d.eligibility.Ready()
 	return reason == "", reason
 }
 

@@ -58,6 +58,6 @@ func (r *Run) TrainCohort(ctx context.Context, t round.Task) (round.Aggregate, r
 }
 
 // servesNewUsers is Run.ServesNewUsers.
-func (f *fleet) servesNewUsers() bool {
+func (f *devices) servesNewUsers() bool {
 	return f.central == nil || !slices.ContainsFunc(f.plan.Slots, func(s method.Slot) bool { return s.PerUser })
 }

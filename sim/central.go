@@ -27,7 +27,7 @@ type drawn struct {
 const mostPooled = 128 << 20 // 40 bytes each
 
 // newPooled refuses options that only a federation has.
-func newPooled(f *fleet, total int) (*pooled, error) {
+func newPooled(f *devices, total int) (*pooled, error) {
 	o := &f.opt
 	switch {
 	case o.partial() || o.Straggle > 0 || o.Mean != "cohort" || textOf(o.Server) != "sgd:1" || o.Noise.On():
@@ -51,7 +51,7 @@ func newPooled(f *fleet, total int) (*pooled, error) {
 
 // pass draws the samples of all users as their devices would, shuffles them and trains on them
 // sequentially.
-func (f *fleet) pass(c method.Central, t int) round.Report {
+func (f *devices) pass(c method.Central, t int) round.Report {
 	p := f.pooled
 	p.drawn = slices.Grow(p.drawn[:0], len(f.deal))[:len(f.deal)]
 	f.each(len(f.deal), func(l *lane, shard int) {
@@ -95,7 +95,7 @@ func (f *fleet) pass(c method.Central, t int) round.Report {
 }
 
 // draw appends the samples of user u.
-func (f *fleet) draw(l *lane, u, t int, list []drawn) []drawn {
+func (f *devices) draw(l *lane, u, t int, list []drawn) []drawn {
 	f.open(l, u, t)
 	raws := l.DrawSamples(&l.task)
 	if len(raws) == 0 {

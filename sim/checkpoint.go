@@ -24,7 +24,7 @@ const checkpointMagic = "TACITCP1"
 
 type header struct {
 	Fingerprint string `json:"fingerprint"`
-	Told        Totals `json:"told"`
+	Totals      Totals `json:"told"`
 }
 
 // Save writes a checkpoint of the run. fingerprint identifies the run's settings.
@@ -90,7 +90,7 @@ func (r *Run) Load(src io.Reader, fingerprint string) error {
 	if _, err := in.r.ReadByte(); err != io.EOF {
 		return errors.New("checkpoint: corrupt: data after the end")
 	}
-	r.Totals = h.Told
+	r.Totals = h.Totals
 	return r.restoreLedger()
 }
 

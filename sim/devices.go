@@ -19,11 +19,11 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// fleet simulates the devices of a split. It assigns them to a fixed number of shards. One
+// devices simulates the devices of a split. It assigns them to a fixed number of shards. One
 // goroutine trains the devices of a shard in a fixed order and adds their deltas to the sums
 // of the shard; the sums are added in the order of the shards. So the number of workers
 // changes no bit.
-type fleet struct {
+type devices struct {
 	plan  *local.Plan
 	mem   *local.Memory
 	late  func(round, user int) bool // if set, which further devices miss the deadline
@@ -50,7 +50,7 @@ type fleet struct {
 	sum      round.Aggregate // the round's sums, if devices send floats
 }
 
-var _ round.Devices = (*fleet)(nil)
+var _ round.Devices = (*devices)(nil)
 
 // lane is the memory of one goroutine.
 type lane struct {
@@ -65,12 +65,12 @@ type lane struct {
 }
 
 // newFleet returns a device for every user of the split.
-func newFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*fleet, error) {
+func newFleet(m method.Method, split *data.Split, opt Options, seed uint64, jobs int) (*devices, error) {
 	plan, err := planOf(m, split, &opt, seed)
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{plan: plan, split: split, opt: opt}
+	f := &devices{plan: plan, split: split, opt: opt}
 	f.holdOut()
 	total := 0
 	if _, in := split.Source.(*data.Set); in {
@@ -144,7 +144,7 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*loc
 }
 
 // holdOut lists the users that take part in training.
-func (f *fleet) holdOut() {
+func (f *devices) holdOut() {
 	f.out = f.split.HeldOut()
 	for u, out := range f.out {
 		// A method that is trained in one place has the train rows of all users.
@@ -183,7 +183,7 @@ func shardCount(samples, items int, p *local.Plan) int {
 
 // Count is the number of devices that take part. If some are held out, the engine numbers the
 // others from 0.
-func (f *fleet) Count() int {
+func (f *devices) Count() int {
 	if f.in != nil {
 		return len(f.in)
 	}
@@ -191,7 +191,7 @@ func (f *fleet) Count() int {
 }
 
 // Round implements round.Devices.
-func (f *fleet) Round(_ context.Context, task round.Task) (round.Aggregate, round.Report, error) {
+func (f *devices) Round(_ context.Context, task round.Task) (round.Aggregate, round.Report, error) {
 	t, cohort := task.Round, task.Cohort
 	if f.in != nil {
 		f.named = f.named[:0]
@@ -232,7 +232,7 @@ func (f *fleet) Round(_ context.Context, task round.Task) (round.Aggregate, roun
 }
 
 // report adds up the reports of the lanes.
-func (f *fleet) report() (rep round.Report) {
+func (f *devices) report() (rep round.Report) {
 	for _, l := range f.lanes {
 		rep.Devices += l.rep.Devices
 		rep.Dropped += l.rep.Dropped
@@ -249,7 +249,7 @@ func (f *fleet) report() (rep round.Report) {
 }
 
 // integerSum takes the sum of the round's encoded updates.
-func (f *fleet) integerSum(t int) round.Aggregate {
+func (f *devices) integerSum(t int) round.Aggregate {
 	n := f.plan.UpdateLength(t) + 1
 	f.integers = slices.Grow(f.integers[:0], n)[:n]
 	clear(f.integers)
@@ -264,7 +264,7 @@ func (f *fleet) integerSum(t int) round.Aggregate {
 }
 
 // floatSum takes the sums of the shards, in parallel over the numbers of a slot.
-func (f *fleet) floatSum(phase int) round.Aggregate {
+func (f *devices) floatSum(phase int) round.Aggregate {
 	const piece = 8192
 	sends := f.plan.SentSlots()
 	if f.sum.Sums == nil {
@@ -290,7 +290,7 @@ func (f *fleet) floatSum(phase int) round.Aggregate {
 }
 
 // touched returns the number of devices that touched each item in the last round.
-func (f *fleet) touched() []uint32 {
+func (f *devices) touched() []uint32 {
 	if f.count == nil {
 		return nil
 	}
@@ -304,14 +304,14 @@ func (f *fleet) touched() []uint32 {
 }
 
 // evalTime returns the time that the last round spent on evaluation.
-func (f *fleet) evalTime() time.Duration {
+func (f *devices) evalTime() time.Duration {
 	d := f.extra
 	f.extra = 0
 	return d
 }
 
 // each calls do for every index below n, concurrently in all lanes.
-func (f *fleet) each(n int, do func(l *lane, i int)) { each(f.lanes, n, do) }
+func (f *devices) each(n int, do func(l *lane, i int)) { each(f.lanes, n, do) }
 
 func each[L any](lanes []L, n int, do func(l L, i int)) {
 	var next atomic.Int64
@@ -334,7 +334,7 @@ func each[L any](lanes []L, n int, do func(l L, i int)) {
 // evaluated rounds. Computing the loss costs time, so few devices do it.
 const lossDevices = 8
 
-func (f *fleet) train(l *lane, u, t, shard int, loss bool) {
+func (f *devices) train(l *lane, u, t, shard int, loss bool) {
 	if f.isLost(u, t, rng.Dropout, f.opt.Dropout) {
 		l.rep.Dropped++
 		if f.tuned != nil { // checkpoints hold no tuned rows of earlier rounds
@@ -385,7 +385,7 @@ func (f *fleet) train(l *lane, u, t, shard int, loss bool) {
 }
 
 // open loads user u into the lane's task.
-func (f *fleet) open(l *lane, u, t int) {
+func (f *devices) open(l *lane, u, t int) {
 	f.split.User(u, &l.part)
 	l.task = local.Task{
 		Device: uint32(u), Round: t, Train: l.part.Train, Rating: l.part.Rating, Rows: l.part.Rows,
@@ -393,7 +393,7 @@ func (f *fleet) open(l *lane, u, t int) {
 	}
 }
 
-func (f *fleet) isLost(u, t int, why uint64, share float64) bool {
+func (f *devices) isLost(u, t int, why uint64, share float64) bool {
 	if share == 0 {
 		return false
 	}
@@ -403,7 +403,7 @@ func (f *fleet) isLost(u, t int, why uint64, share float64) bool {
 
 // assign assigns the cohort to the shards: the device with the most work first, each to the
 // shard with the least.
-func (f *fleet) assign(cohort []uint32) {
+func (f *devices) assign(cohort []uint32) {
 	if f.whole && len(cohort) == f.Count() {
 		return
 	}

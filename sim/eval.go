@@ -244,7 +244,7 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 
 // evalAll evaluates every user, or only the new users, with the newest shared values, until
 // ctx is done.
-func (f *fleet) evalAll(ctx context.Context, e *eval, t int, newcomers bool) (time.Duration, error) {
+func (f *devices) evalAll(ctx context.Context, e *eval, t int, newUsersOnly bool) (time.Duration, error) {
 	start := time.Now()
 	const piece = 16
 	f.each((len(f.state)+piece-1)/piece, func(l *lane, i int) {
@@ -256,7 +256,7 @@ func (f *fleet) evalAll(ctx context.Context, e *eval, t int, newcomers bool) (ti
 				continue
 			}
 			f.open(l, u, t)
-			if newcomers && !l.part.New || l.part.New && !f.servesNewUsers() {
+			if newUsersOnly && !l.part.New || l.part.New && !f.servesNewUsers() {
 				continue
 			}
 			if (l.part.HeldOut || l.part.New) && !f.plan.PreparesScoring() && f.central == nil {

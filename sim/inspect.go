@@ -40,8 +40,8 @@ func (r *Run) CompareTables(users []int) *TableComparison {
 		o.ids, o.rows, o.shrunk = l.TunedRows(slot, nil, nil)
 	})
 	out := &TableComparison{Users: len(users), Own: evals[0].now.Test, Global: evals[1].now.Test}
-	stranger := rng.New(f.plan.Seed, rng.Figure, uint64(t))
-	shift := 1 + int(stranger.Uint32n(uint32(max(len(users)-1, 1))))
+	other := rng.New(f.plan.Seed, rng.Figure, uint64(t))
+	shift := 1 + int(other.Uint32n(uint32(max(len(users)-1, 1))))
 	f.each(len(users), func(l *lane, i int) {
 		u := users[i]
 		f.open(l, u, t)
@@ -62,7 +62,7 @@ func (r *Run) CompareTables(users []int) *TableComparison {
 }
 
 // servedSlot returns the slot of the table that devices tune.
-func (f *fleet) servedSlot() int {
+func (f *devices) servedSlot() int {
 	for i, s := range f.plan.Slots {
 		if s.PerItem && s.Scope == method.Shared && s.Serve == method.ServeLocal && s.Upload == method.Delta {
 			return i

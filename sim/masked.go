@@ -16,25 +16,25 @@ import (
 // masked runs the secure aggregation protocol in each round. It keeps the updates of a cohort
 // until all of its devices have trained.
 type masked struct {
-	plan    *local.Plan
-	stack   *privacy.Stack // nil without differential privacy
-	least   int            // fewest devices in a sum
-	round   int
-	at      map[uint32]int // by user: index in the cohort
-	updates [][]int32      // by index; nil if the device dropped out
-	left    []int          // by index: the first step that the device misses
-	plain   []int64        // the sum without masks, for comparison
-	sum     []int32
+	plan       *local.Plan
+	stack      *privacy.Stack // nil without differential privacy
+	minDevices int            // fewest devices in a sum
+	round      int
+	at         map[uint32]int // by user: index in the cohort
+	updates    [][]int32      // by index; nil if the device dropped out
+	left       []int          // by index: the first step that the device misses
+	plain      []int64        // the sum without masks, for comparison
+	sum        []int32
 }
 
 // mostMasked bounds the integers that are kept: 4 GiB.
 const mostMasked = 1 << 30
 
-func newMasked(f *fleet, g *privacy.Stack) (*masked, error) {
-	m := &masked{plan: f.plan, stack: g, least: privacy.MinMaskedSum}
+func newMasked(f *devices, g *privacy.Stack) (*masked, error) {
+	m := &masked{plan: f.plan, stack: g, minDevices: privacy.MinMaskedSum}
 	n, crowd := f.plan.MaxUpdateLength()+1, f.opt.Cohort.Expected(f.Count())
 	if g != nil {
-		m.least, crowd = g.RequiredDevices(), g.MaxCohort()
+		m.minDevices, crowd = g.RequiredDevices(), g.MaxCohort()
 	}
 	if float64(n)*crowd > mostMasked {
 		return nil, fmt.Errorf("secagg = on keeps %.0f updates of %d numbers in memory, which is too much; use a "+
@@ -60,8 +60,8 @@ func (r *Run) bareMasks() (err error) {
 	return err
 }
 
-// most is the largest integer of an update.
-func (m *masked) most() int64 {
+// maxInteger is the largest integer of an update.
+func (m *masked) maxInteger() int64 {
 	if m.stack == nil {
 		return m.plan.Bound(1).MaxInteger
 	}
@@ -103,7 +103,7 @@ func (m *masked) add(mem *local.Memory, w int, u uint32, t int, seed uint64, lea
 		if m.stack.Adaptive != "off" {
 			from.AddGauss(m.stack.CountNoiseShare(m.round), noise[n-1:])
 		}
-		limit := m.most()
+		limit := m.maxInteger()
 		for i, x := range noise {
 			v[i] = int32(min(max(int64(v[i])+x, -limit), limit))
 		}
@@ -113,15 +113,15 @@ func (m *masked) add(mem *local.Memory, w int, u uint32, t int, seed uint64, lea
 
 // end runs the protocol and checks that the masked sum equals the plain one.
 func (m *masked) end(t, jobs int, seed uint64, rep *round.Report, model [32]byte) error {
-	if len(m.updates) < max(1, m.least) { // too few devices for a masked sum
+	if len(m.updates) < max(1, m.minDevices) { // too few devices for a masked sum
 		m.discard(rep)
 		return nil
 	}
-	p, err := secagg.Plan(len(m.updates), len(m.sum), m.most(), privacy.MaskingRisk)
+	p, err := secagg.Plan(len(m.updates), len(m.sum), m.maxInteger(), privacy.MaskingRisk)
 	if err != nil {
 		return err
 	}
-	p.MinDevices = max(p.MinDevices, m.least)
+	p.MinDevices = max(p.MinDevices, m.minDevices)
 	s := secagg.Session{
 		Round: secagg.Round{
 			Params: p, Model: model, Number: uint64(t),
@@ -173,7 +173,7 @@ func (m *masked) discard(rep *round.Report) {
 }
 
 // modelHash is the hash of the model that the devices of a round train.
-func (f *fleet) modelHash() [32]byte {
+func (f *devices) modelHash() [32]byte {
 	h := sha256.New()
 	w := bufio.NewWriter(h)
 	s := &stream{w: w}

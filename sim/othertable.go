@@ -16,14 +16,14 @@ type overlay struct {
 }
 
 // otherTableSlot returns the slot that is served from another device.
-func (f *fleet) otherTableSlot() int {
+func (f *devices) otherTableSlot() int {
 	return slices.IndexFunc(f.plan.Slots, func(s method.Slot) bool { return s.Serve == method.ServeOther })
 }
 
 // evalOtherTables evaluates every user's score function on another user's tuned table (Figure 3 of
 // the PFedRec paper). It runs before the server step, because a tuned table is the old shared
 // table with some rows changed.
-func (f *fleet) evalOtherTables(e *eval, t int) {
+func (f *devices) evalOtherTables(e *eval, t int) {
 	users := len(f.state)
 	r := rng.New(f.plan.Seed, rng.Partner, uint64(t))
 	shift := 1 + int(r.Uint32n(uint32(max(users-1, 1))))

@@ -19,12 +19,12 @@ import (
 // and Load store it between steps.
 type Run struct {
 	Options
-	Seed   uint64
-	fleet  *fleet
-	engine *round.Engine
-	eval   *eval
-	Best   *Ranks // of the selected round
-	turn   bool   // the round in progress is evaluated
+	Seed      uint64
+	fleet     *devices
+	engine    *round.Engine
+	eval      *eval
+	Best      *Ranks // of the selected round
+	evaluated bool   // the round in progress is evaluated
 	Totals
 }
 
@@ -169,7 +169,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		return Event{}, err
 	}
 	turn := r.evaluates(t) || last
-	r.turn = turn
+	r.evaluated = turn
 	// A device that recommends with its own tuned rows is evaluated while they are in cache.
 	// One that is not in a round keeps its rank until it trains again, so a partial cohort is
 	// evaluated in every round.
@@ -249,7 +249,7 @@ func (r *Run) evaluates(t int) bool { return (t+1)%r.EvalEvery == 0 || t+1 == r.
 
 // evalBeforeUpdate evaluates what must be evaluated before the server step.
 func (r *Run) evalBeforeUpdate(t int) error {
-	if r.fleet.tuned != nil && r.turn {
+	if r.fleet.tuned != nil && r.evaluated {
 		start := time.Now()
 		r.fleet.evalOtherTables(r.eval, t)
 		r.fleet.extra += time.Since(start)

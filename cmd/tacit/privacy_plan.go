@@ -169,7 +169,7 @@ func writePlan(w io.Writer, p *privacycost.Plan, flags *planFlags) error {
 	fmt.Fprintf(&b, "epsilon %g at delta %g for %d users, %d rounds, cohort %s: noise multiplier %s\n\n", p.Epsilon,
 		p.Delta, p.Users, p.Rounds, c.Cohort, roundUp(c.Noise))
 	row := func(name, value string) { fmt.Fprintf(&b, "  %-16s%s\n", name, value) }
-	row("protects from", c.Holds)
+	row("protects from", c.Guarantee)
 	row("adjacency", c.Adjacency)
 	row("sampler", fmt.Sprintf("%s, q %g", c.Sampler, c.Q))
 	row("spent", "epsilon "+format.Epsilon(c.Spent)+" by all rounds")

@@ -1,6 +1,6 @@
 // Package metrics holds ranking metrics: the rank of a held-out item among candidates, means
 // over users, and tests of significance. Ranks are kept per user, so that every metric and
-// every test uses the same numbers.
+// every test uses the same numbers. The package never scores items.
 package metrics
 
 import (

@@ -1,5 +1,6 @@
 // Package aggregate turns the sum of a round's updates into the next value of a slot: a mean,
-// then a server rule. It also draws the noise of devices that add their own.
+// then a server rule. It also draws the noise of devices that add their own. It never collects
+// or sums updates.
 package aggregate
 
 import (

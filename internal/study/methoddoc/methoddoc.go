@@ -1,5 +1,6 @@
 // Package methoddoc writes the page of a method, docs/methods/NAME.md, from its registry entry, its
 // doc comment, the tags of its parameters and its slots. Nothing on a page is written by hand.
+// It never trains or evaluates a method.
 package methoddoc
 
 import (

@@ -63,7 +63,7 @@ type PlanRow struct {
 	Noise     float64 `json:"noise,omitempty"`
 	OnMean    float64 `json:"noise_on_mean,omitempty"`
 	InModel   float64 `json:"noise_in_model,omitempty"`
-	Holds     string  `json:"holds,omitempty"`
+	Guarantee string  `json:"holds,omitempty"`
 	Refused   string  `json:"refused,omitempty"` // why this way is not possible
 }
 
@@ -181,7 +181,7 @@ func (c *PlanConfig) row(name string, p privacy.Policy, cohort round.Cohort) Pla
 		r.Refused = err.Error()
 		return r
 	}
-	r.Adjacency, r.Sampler, r.Q, r.Holds = string(k.Adjacency), string(e[0].Sampler), e[0].Q, p.Trust.Against()
+	r.Adjacency, r.Sampler, r.Q, r.Guarantee = string(k.Adjacency), string(e[0].Sampler), e[0].Q, p.Trust.Against()
 	r.Spent = k.Total.Epsilon
 	if k.Epoch > 0 {
 		r.Times = (c.Rounds + k.Epoch - 1) / k.Epoch
