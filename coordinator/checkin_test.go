@@ -26,21 +26,21 @@ func coming(devices, count, every int, dp string) Settings {
 
 const treeDP = "epsilon=100,delta=1e-3,clip=0.5,mechanism=tree"
 
-// once checks that no seat is in two sums of an epoch, and that no sum has more than its
+// once checks that no device is in two sums of an epoch, and that no sum has more than its
 // count; it is how many there are in each round.
 func (r *harness) once(rounds, every, most int) (sizes []int) {
 	r.t.Helper()
 	last := map[uint32]int{}
 	for round := range rounds {
-		seats := r.counted(uint32(round))
-		if sizes = append(sizes, len(seats)); len(seats) > most {
-			r.t.Errorf("round %d has %d devices, want %d at most", round+1, len(seats), most)
+		ids := r.counted(uint32(round))
+		if sizes = append(sizes, len(ids)); len(ids) > most {
+			r.t.Errorf("round %d has %d devices, want %d at most", round+1, len(ids), most)
 		}
-		for _, seat := range seats {
-			if before, again := last[seat]; again && before/every == round/every {
-				r.t.Errorf("seat %d is in rounds %d and %d of one epoch", seat, before+1, round+1)
+		for _, id := range ids {
+			if before, again := last[id]; again && before/every == round/every {
+				r.t.Errorf("device %d is in rounds %d and %d of one epoch", id, before+1, round+1)
 			}
-			last[seat] = round
+			last[id] = round
 		}
 	}
 	return sizes
@@ -155,8 +155,8 @@ func TestAbsentDevicesCountAsZero(t *testing.T) {
 	for _, n := range []int{1, 4} {
 		got := values(n)
 		sum := make([]float64, 21)
-		for seat := range uint32(n) {
-			for i, x := range vector(seat, 0, 21) {
+		for id := range uint32(n) {
+			for i, x := range vector(id, 0, 21) {
 				sum[i] += float64(x)
 			}
 		}
@@ -289,8 +289,8 @@ func TestARunByCheckInIsNotRolledBack(t *testing.T) {
 	r.refused(err, "not_now")
 }
 
-// A version without its turns is none: what is left is older than what devices were told, and
-// a tree is not gone back in.
+// A version without its participants is incomplete. The versions that remain are older than the
+// published one, and a run with mechanism=tree cannot be rolled back.
 func TestLostParticipationEndsATree(t *testing.T) {
 	s := coming(6, 2, 3, treeDP)
 	s.Deterministic = false

@@ -189,7 +189,7 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 			return fmt.Errorf("%w: %s", ErrBegun, c.settings.differs(&s))
 		}
 		if c.settings.bits() == 0 && s.narrow(len(items)) {
-			c.opt.Warn(fmt.Sprintf("the run began without bits and continues without: bits = %d needs a new run",
+			c.opt.Warn(fmt.Sprintf("the run began without bits and continues without: bits = %d requires a new run",
 				s.Bits))
 		}
 		return nil
@@ -247,7 +247,7 @@ func (c *Coordinator) begin(items []*pb.Item, features *rows.Features) error {
 		return err
 	}
 	if merged.Changed > 0 {
-		return fmt.Errorf("%d items of the catalogue have the ID of another item", merged.Changed)
+		return fmt.Errorf("%d items of the catalogue have the ID of another item: IDs must be unique", merged.Changed)
 	}
 	features, err = c.settings.publicFeatures(features, len(items))
 	if err != nil {

@@ -18,15 +18,15 @@ import (
 )
 
 // points are where a round may be cut off, in their order.
-var points = []string{"summed", "stepped", "closed", "versioned", "marked"}
+var points = []string{"summed", "stepped", "closed", "versioned", "published"}
 
-// acks is what devices were told is counted: the report, by round and seat.
+// acks are the acknowledged reports, by round and device ID.
 type acks struct {
 	mu sync.Mutex
 	by map[[2]uint32]uint64
 }
 
-// live has devices report until so many rounds are done or the coordinator has ended, and
+// live lets devices report until a number of rounds are done or the coordinator has ended, and
 // notes what was acknowledged.
 func (r *harness) live(devices []*testDevice, rounds int, k *acks) (ended bool) {
 	r.t.Helper()
@@ -64,9 +64,9 @@ func (r *harness) live(devices []*testDevice, rounds int, k *acks) (ended bool) 
 	}
 }
 
-// A coordinator that is cut off at any point of a round, in any round, goes on where it
-// was: what was acknowledged counts once, and the model is that of a run that nothing
-// happened to. With a promise the ledger has each round once.
+// A coordinator that is killed at any point of a round, in any round, resumes there. Acknowledged
+// reports count once, and the model is that of an undisturbed run. With DP the ledger has each
+// round once.
 func TestKilledAtEveryPoint(t *testing.T) {
 	for _, dp := range []string{"none", "epsilon=20,delta=1e-3,clip=0.5"} {
 		t.Run(dp, func(t *testing.T) {
@@ -128,10 +128,10 @@ func (r *harness) judge(k *acks, rounds int, want string) {
 			r.t.Fatalf("round %d: closed %v, %v", round+1, a.GetClosed(), err)
 		}
 		if !slices.IsSorted(a.DeviceIds) || len(slices.Compact(slices.Clone(a.DeviceIds))) != len(a.DeviceIds) {
-			r.t.Errorf("round %d has a seat twice: %v", round+1, a.DeviceIds)
+			r.t.Errorf("round %d has a device twice: %v", round+1, a.DeviceIds)
 		}
-		for i, seat := range a.DeviceIds {
-			if d, ok := k.by[[2]uint32{round, seat}]; ok && d == collection.Digest(a.Digests[i]) {
+		for i, id := range a.DeviceIds {
+			if d, ok := k.by[[2]uint32{round, id}]; ok && d == collection.Digest(a.Digests[i]) {
 				counted++
 			}
 		}

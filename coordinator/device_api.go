@@ -32,7 +32,7 @@ const (
 func (d deviceAPI) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloResponse, error) {
 	v := min(r.Newest, wire.NewestVersion)
 	if v < max(r.Oldest, wire.OldestVersion) {
-		return nil, rpc.Refuse("wrong_version", connect.CodeFailedPrecondition,
+		return nil, rpc.Refuse(rpc.WrongVersion, connect.CodeFailedPrecondition,
 			"this coordinator speaks protocol versions %d to %d, the device %d to %d: update the older one",
 			wire.OldestVersion, wire.NewestVersion, r.Oldest, r.Newest)
 	}
@@ -52,7 +52,7 @@ func (d deviceAPI) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResp
 	caller, _ := rpc.CallerFrom(ctx)
 	key := ed25519.PublicKey(caller.Key[:])
 	if string(key) != string(r.Key) {
-		return nil, rpc.Refuse("bad_signature", connect.CodeUnauthenticated,
+		return nil, rpc.Refuse(rpc.BadSignature, connect.CodeUnauthenticated,
 			"the request is signed with another key than the one that it enrols")
 	}
 	if _, _, revoked := d.devices.Lookup(key); revoked {
@@ -65,11 +65,11 @@ func (d deviceAPI) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResp
 	id, again, err := d.devices.Enrol(key, r.Token, wanted, wire.MaxDevices, d.now())
 	switch {
 	case errors.Is(err, enrolment.ErrToken):
-		return nil, rpc.Refuse("bad_token", connect.CodePermissionDenied, "%v", err)
+		return nil, rpc.Refuse(rpc.BadToken, connect.CodePermissionDenied, "%v", err)
 	case errors.Is(err, enrolment.ErrQuota) || errors.Is(err, enrolment.ErrFull):
-		return nil, rpc.Refuse("quota", connect.CodeResourceExhausted, "%v", err)
+		return nil, rpc.Refuse(rpc.Quota, connect.CodeResourceExhausted, "%v", err)
 	case errors.Is(err, enrolment.ErrBusy):
-		return nil, rpc.Refuse("slow_down", connect.CodeUnavailable, "%v", err)
+		return nil, rpc.Refuse(rpc.SlowDown, connect.CodeUnavailable, "%v", err)
 	case err != nil:
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
@@ -98,7 +98,7 @@ func (c *Coordinator) lookup(key [32]byte) (uint32, error) {
 	id, known, revoked := c.devices.Lookup(key[:])
 	switch {
 	case !known:
-		return 0, rpc.Refuse("unknown_key", connect.CodeUnauthenticated, "this device is not enrolled")
+		return 0, rpc.Refuse(rpc.UnknownKey, connect.CodeUnauthenticated, "this device is not enrolled")
 	case revoked:
 		return 0, errRevoked()
 	}
@@ -106,7 +106,7 @@ func (c *Coordinator) lookup(key [32]byte) (uint32, error) {
 }
 
 func errRevoked() error {
-	return rpc.Refuse("revoked", connect.CodePermissionDenied, "this device was revoked")
+	return rpc.Refuse(rpc.Revoked, connect.CodePermissionDenied, "this device was revoked")
 }
 
 // Config is what a server of the federation needs. The caller adds limits and the operator's token.
@@ -165,15 +165,15 @@ func waitResponse(w *pb.Wait) *pb.CheckInResponse {
 // Fetch reads a piece of a blob that a recent manifest names.
 func (d deviceAPI) Fetch(_ context.Context, r *pb.FetchRequest) (*pb.FetchResponse, error) {
 	if len(r.Hash) != wire.HashBytes {
-		return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "a hash of %d bytes: must be %d", len(r.Hash),
+		return nil, rpc.Refuse(rpc.Malformed, connect.CodeInvalidArgument, "a hash of %d bytes: must be %d", len(r.Hash),
 			wire.HashBytes)
 	}
 	b := d.models.Blob(store.Hash(r.Hash))
 	if b == nil {
-		return nil, rpc.Refuse("no_such_blob", connect.CodeNotFound, "no recent model has this blob: check in again")
+		return nil, rpc.Refuse(rpc.NoSuchBlob, connect.CodeNotFound, "no recent model has this blob: check in again")
 	}
 	if r.Offset >= uint64(len(b)) {
-		return nil, rpc.Refuse("malformed", connect.CodeOutOfRange, "offset %d: the blob has %d bytes", r.Offset,
+		return nil, rpc.Refuse(rpc.Malformed, connect.CodeOutOfRange, "offset %d: the blob has %d bytes", r.Offset,
 			len(b))
 	}
 	return &pb.FetchResponse{Data: b[r.Offset:min(r.Offset+pieceBytes, uint64(len(b)))]}, nil
@@ -207,9 +207,9 @@ func (d deviceAPI) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportR
 		return &pb.ReportResponse{State: pb.ReportState_MORE, Next: next}, nil
 	}
 	if malformed, err := open.Check(update, d.settings.DP.On()); err != nil {
-		code := "over_bound"
+		code := rpc.OverBound
 		if malformed {
-			code = "malformed"
+			code = rpc.Malformed
 		}
 		return nil, rpc.Refuse(code, connect.CodeInvalidArgument, "%v", err)
 	}
@@ -248,7 +248,14 @@ func (c *Coordinator) rollbackCount() int {
 func uploadRefused(err error) error {
 	var refused *collection.UploadError
 	if errors.As(err, &refused) {
-		return rpc.Refuse(refused.Code, connect.CodeInvalidArgument, "%v", err)
+		code := rpc.Malformed
+		switch refused.Reason {
+		case collection.Oversized:
+			code = rpc.Oversized
+		case collection.BadDigest:
+			code = rpc.BadDigest
+		}
+		return rpc.Refuse(code, connect.CodeInvalidArgument, "%v", err)
 	}
 	return err
 }
@@ -260,14 +267,14 @@ func (d deviceAPI) roundOf(id uint32, r *pb.ReportRequest) (*collection.Round, e
 	}
 	switch {
 	case !d.begun():
-		return nil, refuse("wrong_run", "no run has begun")
+		return nil, refuse(rpc.WrongRun, "no run has begun")
 	case len(r.Digest) != wire.HashBytes:
-		return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "a digest of %d bytes: must be %d",
+		return nil, rpc.Refuse(rpc.Malformed, connect.CodeInvalidArgument, "a digest of %d bytes: must be %d",
 			len(r.Digest), wire.HashBytes)
 	case string(r.Run) != string(d.run):
-		return nil, refuse("wrong_run", "the coordinator has another run")
+		return nil, refuse(rpc.WrongRun, "the coordinator has another run")
 	case r.Kind != pb.Kind_TRAIN || d.settings.Masked:
-		return nil, refuse("not_masked", "a report of this kind must be masked")
+		return nil, refuse(rpc.NotMasked, "a report of this kind must be masked")
 	}
 	next := uint32(d.models.Round())
 	open := d.collection.OpenRound()
@@ -276,13 +283,13 @@ func (d deviceAPI) roundOf(id uint32, r *pb.ReportRequest) (*collection.Round, e
 	}
 	switch {
 	case open != nil && !open.Contains(id):
-		return nil, rpc.Refuse("not_in_cohort", connect.CodePermissionDenied, "%v", collection.ErrNotInCohort)
+		return nil, rpc.Refuse(rpc.NotInCohort, connect.CodePermissionDenied, "%v", collection.ErrNotInCohort)
 	case open != nil:
 		return open, nil
 	case r.Round > next:
-		return nil, refuse("wrong_round", "round %d has not begun", r.Round+1)
+		return nil, refuse(rpc.WrongRound, "round %d has not begun", r.Round+1)
 	case r.Round == next && int(next) < d.settings.Rounds: // its outcome is being written, or it is not open yet
-		return nil, refuse("not_now", "the outcome of round %d is not known yet; ask again", r.Round+1)
+		return nil, refuse(rpc.NotNow, "the outcome of round %d is not known yet; ask again", r.Round+1)
 	}
 	return nil, nil
 }
@@ -291,7 +298,7 @@ func (d deviceAPI) roundOf(id uint32, r *pb.ReportRequest) (*collection.Round, e
 func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, error) {
 	id := callerID(ctx)
 	if !d.begun() {
-		return nil, rpc.Refuse("wrong_run", connect.CodeFailedPrecondition, "no run has begun")
+		return nil, rpc.Refuse(rpc.WrongRun, connect.CodeFailedPrecondition, "no run has begun")
 	}
 	d.seen(id) // a device does not check in during a masked round
 	a := d.collection.LastAttempt()
@@ -299,7 +306,7 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 		return d.maskClosed(a, id, r), nil
 	}
 	if !a.Contains(id) {
-		return nil, rpc.Refuse("not_in_cohort", connect.CodePermissionDenied, "%v", collection.ErrNotInCohort)
+		return nil, rpc.Refuse(rpc.NotInCohort, connect.CodePermissionDenied, "%v", collection.ErrNotInCohort)
 	}
 	message := r.Message
 	if r.Bytes > uint64(len(message)) {
@@ -315,7 +322,7 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 	}
 	out, err := a.Mask(id, int(r.Step), message)
 	if err != nil {
-		return nil, rpc.Refuse("malformed", connect.CodeInvalidArgument, "%v", err)
+		return nil, rpc.Refuse(rpc.Malformed, connect.CodeInvalidArgument, "%v", err)
 	}
 	if a.IsLate(id, r, out.State) {
 		d.collection.StepTime.NoteLate()

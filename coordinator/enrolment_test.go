@@ -28,7 +28,7 @@ func TestATokenHasAQuotaAndExpires(t *testing.T) {
 	_, err = r.newDevice(2).enrol(two)
 	r.refused(err, rpc.Quota)
 	if a, err := r.newDevice(1).enrol(two); err != nil || !a.AlreadyEnrolled || a.DeviceId != 1 {
-		t.Errorf("a key that has a seat enrols again: %v, %v", a, err)
+		t.Errorf("an enrolled key enrols again: %v, %v", a, err)
 	}
 	_, err = r.newDevice(2).enrol("not a token")
 	r.refused(err, rpc.BadToken)
@@ -54,7 +54,7 @@ func TestDeviceIDsAreUniqueAndStay(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
 	const n = 60
-	seat := map[uint32]int{}
+	owner := map[uint32]int{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i := range n {
@@ -63,7 +63,7 @@ func TestDeviceIDsAreUniqueAndStay(t *testing.T) {
 				h := r.newDevice(i)
 				var a *pb.EnrolResponse
 				var err error
-				// half of them want the same seat
+				// half of them request the same device ID
 				for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 					if i%2 == 0 {
 						a, err = h.enrol(r.token, 3)
@@ -80,27 +80,27 @@ func TestDeviceIDsAreUniqueAndStay(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if who, taken := seat[a.DeviceId]; taken && who != i {
-					t.Errorf("keys %d and %d both have seat %d", i, who, a.DeviceId)
+				if who, taken := owner[a.DeviceId]; taken && who != i {
+					t.Errorf("keys %d and %d both have device ID %d", i, who, a.DeviceId)
 				}
-				seat[a.DeviceId] = i
+				owner[a.DeviceId] = i
 			})
 		}
 	}
 	wg.Wait()
-	if len(seat) != n {
-		t.Errorf("%d keys have %d seats", n, len(seat))
+	if len(owner) != n {
+		t.Errorf("%d keys have %d device IDs", n, len(owner))
 	}
 	for k := range uint32(n) {
-		if _, ok := seat[k]; !ok {
-			t.Errorf("nobody has seat %d", k)
+		if _, ok := owner[k]; !ok {
+			t.Errorf("no key has device ID %d", k)
 		}
 	}
 	r.stop()
 	r = open(t, dir, nil, nil)
-	for k, i := range seat {
+	for k, i := range owner {
 		if a, err := r.newDevice(i).enrol("no token is needed"); err != nil || a.DeviceId != k || !a.AlreadyEnrolled {
-			t.Fatalf("after a start key %d has seat %v, want %d (%v)", i, a, k, err)
+			t.Fatalf("after a start key %d has device ID %v, want %d (%v)", i, a, k, err)
 		}
 	}
 	if a, err := r.newDevice("new").enrol(r.token); err != nil || a.DeviceId != n {
@@ -108,22 +108,22 @@ func TestDeviceIDsAreUniqueAndStay(t *testing.T) {
 	}
 }
 
-// A seat far away costs nothing and makes nobody else wait.
+// A high device ID costs nothing and delays no other device.
 func TestAHighDeviceIDIsOrdinary(t *testing.T) {
 	s := small(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	if a, err := r.newDevice(0).enrol(r.token, 1<<24-1); err != nil || a.DeviceId != 1<<24-1 {
-		t.Errorf("seat %v, %v", a, err)
+		t.Errorf("device ID %v, %v", a, err)
 	}
 	if a, err := r.newDevice(1).enrol(r.token, 1<<31); err != nil || a.DeviceId != 0 {
-		t.Errorf("a seat that there is not: %v, %v", a, err)
+		t.Errorf("a device ID that is too high: %v, %v", a, err)
 	}
 	if _, err := r.admin.Revoke(context.Background(), &pb.RevokeRequest{DeviceId: 1<<24 - 1}); err != nil {
 		t.Errorf("its key cannot be revoked: %v", err)
 	}
 }
 
-// Who leaves or is revoked is refused from then on, also after a start; others go on.
+// Devices that leave or are revoked are refused, also after a restart; others are not.
 func TestLeavingAndRevoking(t *testing.T) {
 	ctx := context.Background()
 	s := small(3)
@@ -137,7 +137,7 @@ func TestLeavingAndRevoking(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: 3}); err == nil {
-		t.Error("a seat that nobody has is revoked")
+		t.Error("an unknown device ID is revoked")
 	}
 	check := func() {
 		t.Helper()

@@ -21,29 +21,29 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// said is what a seat puts into a readout: anything honest, the same each time.
-func said(task *pb.Task, seat uint32) []int32 {
+// said is what a device contributes to an evaluation: valid numbers, the same each time.
+func said(task *pb.Task, id uint32) []int32 {
 	v := make([]int32, task.Length)
 	for i := range v {
-		if v[i] = int32((uint32(i)*7 + seat*5 + 3) % 4 / 3); task.Kind == pb.Kind_EVALUATE {
-			v[i] = int32(task.Bound.Max) / int32(1+(seat+uint32(i))%5)
+		if v[i] = int32((uint32(i)*7 + id*5 + 3) % 4 / 3); task.Kind == pb.Kind_EVALUATE {
+			v[i] = int32(task.Bound.Max) / int32(1+(id+uint32(i))%5)
 		}
 	}
 	return v
 }
 
-// total is the sum over seats.
-func total(task *pb.Task, seats []uint32) []int32 {
+// total is the sum over devices.
+func total(task *pb.Task, ids []uint32) []int32 {
 	out := make([]int32, task.Length)
-	for _, seat := range seats {
-		for i, x := range said(task, seat) {
+	for _, id := range ids {
+		for i, x := range said(task, id) {
 			out[i] += x
 		}
 	}
 	return out
 }
 
-func seatsTo(n int) (out []uint32) {
+func idsTo(n int) (out []uint32) {
 	for i := range n {
 		out = append(out, uint32(i))
 	}
@@ -98,13 +98,13 @@ func evaluated(n int) *pb.Task {
 	return &pb.Task{Kind: pb.Kind_EVALUATE, Length: metrics.EvaluationLength, Bound: wire.EncodeBound(b, 0, 0, most)}
 }
 
-// judged checks a readout to its last digit: the noise of a rehearsal is known.
-func (r *harness) judged(got Evaluation, seats []uint32, popular bool) {
+// judged checks an evaluation exactly: the noise of a deterministic run is known.
+func (r *harness) judged(got Evaluation, ids []uint32, popular bool) {
 	r.t.Helper()
 	n := r.c.settings.Devices
 	task := evaluated(n)
 	b, _ := evaluation.Bound(n)
-	sums := r.c.addNoise(got.Round-1, got.Noise, b.Unit(), total(task, seats))
+	sums := r.c.addNoise(got.Round-1, got.Noise, b.Unit(), total(task, ids))
 	of := sums[0]
 	if r.c.engine.Stack != nil {
 		of = float64(n)
@@ -118,13 +118,13 @@ func (r *harness) judged(got Evaluation, seats []uint32, popular bool) {
 		want.PopHR10, want.PopNDCG10 = share(sums[4]), share(sums[5])
 	}
 	if got != want {
-		r.t.Errorf("the readout is\n%+v, want\n%+v", got, want)
+		r.t.Errorf("the evaluation is\n%+v, want\n%+v", got, want)
 	}
 }
 
-// popular is the order of items that three or more of these seats have.
-func popular(seats []uint32, items int) (out []uint32) {
-	sum := total(&pb.Task{Kind: pb.Kind_COUNT, Length: uint64(items)}, seats)
+// popular is the order of items that three or more of these devices have.
+func popular(ids []uint32, items int) (out []uint32) {
+	sum := total(&pb.Task{Kind: pb.Kind_COUNT, Length: uint64(items)}, ids)
 	for i, n := range sum {
 		if n >= 3 {
 			out = append(out, uint32(i))
@@ -134,8 +134,8 @@ func popular(seats []uint32, items int) (out []uint32) {
 	return out
 }
 
-// Whether training is masked or not, a readout is a masked sum, exact before its noise. It
-// leaves the model as it would have been.
+// Whether training is masked or not, an evaluation is a masked sum, exact before its noise. It
+// does not change the model.
 func TestEvaluationsAreExactMaskedSums(t *testing.T) {
 	const n = 12
 	for name, change := range map[string]func(s Settings) Settings{
@@ -144,11 +144,11 @@ func TestEvaluationsAreExactMaskedSums(t *testing.T) {
 			s.Masked = true
 			return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3")
 		},
-		"bucket": func(s Settings) Settings {
+		"group": func(s Settings) Settings {
 			s.Masked, s.GroupSize, s.Devices = true, 10, 20
 			return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3")
 		},
-		"promise": func(s Settings) Settings { return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3") },
+		"dp": func(s Settings) Settings { return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,9 +159,9 @@ func TestEvaluationsAreExactMaskedSums(t *testing.T) {
 			if err := r.attend(r.enrolled(s.Devices)); err != nil {
 				t.Fatal(err)
 			}
-			st, all := r.c.Status(), seatsTo(s.Devices)
+			st, all := r.c.Status(), idsTo(s.Devices)
 			if len(st.Evaluations) != 1 || st.Evaluations[0].Round != 2 || st.EvaluationMissed != "" {
-				t.Fatalf("the readouts are %+v, and %q", st.Evaluations, st.EvaluationMissed)
+				t.Fatalf("the evaluations are %+v, and %q", st.Evaluations, st.EvaluationMissed)
 			}
 			for _, got := range st.Evaluations {
 				r.judged(got, all, !s.DP.On())
@@ -169,7 +169,7 @@ func TestEvaluationsAreExactMaskedSums(t *testing.T) {
 			if want := popular(all, 10); !s.DP.On() && !slices.Equal(r.c.catalogue.Current().Popular, want) ||
 				s.DP.On() &&
 					r.c.catalogue.Current().Popular != nil {
-				t.Errorf("popular are %v, want %v without a promise, and else none", r.c.catalogue.Current().Popular,
+				t.Errorf("popular are %v, want %v without DP, otherwise none", r.c.catalogue.Current().Popular,
 					want)
 			}
 			if logs := r.c.st.Logs("round."); len(logs) > 0 {
@@ -178,15 +178,14 @@ func TestEvaluationsAreExactMaskedSums(t *testing.T) {
 			if !s.DP.On() {
 				s.EvalEvery = 0
 				if _, bits := r.model(); bits != undisturbed(t, s) {
-					t.Error("readouts have changed the model")
+					t.Error("evaluations changed the model")
 				}
 			}
 		})
 	}
 }
 
-// A federation of a few devices, which an older program began, trains, and says why it has
-// no readout.
+// A small federation that an older program began trains, and reports why it is not evaluated.
 func TestTooFewDevicesForAnEvaluation(t *testing.T) {
 	s := small(privacy.MinMaskedSum - 1)
 	s.Rounds = 2
@@ -205,11 +204,11 @@ func TestTooFewDevicesForAnEvaluation(t *testing.T) {
 		t.Errorf("%+v, and %q", st, missed)
 	}
 	if _, bits := r.model(); bits != undisturbed(t, s) {
-		t.Error("what there was no readout of has changed the model")
+		t.Error("a skipped evaluation changed the model")
 	}
 }
 
-// Nothing of a readout is taken in the clear, at any time.
+// The coordinator refuses unmasked reports of an evaluation at any time.
 func TestAnUnmaskedEvaluationIsRefused(t *testing.T) {
 	const n = 12
 	s := small(n)
@@ -253,15 +252,15 @@ func TestAnUnmaskedEvaluationIsRefused(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	waitFor(t, "a readout", func() bool { return len(r.c.Status().Evaluations) == 1 })
+	waitFor(t, "an evaluation", func() bool { return len(r.c.Status().Evaluations) == 1 })
 	clear(0)
-	r.judged(r.c.Status().Evaluations[0], seatsTo(n), true)
+	r.judged(r.c.Status().Evaluations[0], idsTo(n), true)
 }
 
 func (h *testDevice) numbers(r *harness) uint64 { return uint64(r.c.plan.UpdateLength(0) + 1) }
 
-// Devices that leave a readout at any step cost it themselves; where too many do there is
-// none, and it costs nothing: neither budget nor training.
+// An evaluation does not count devices that leave at any step. If too many leave, it is skipped
+// and costs neither budget nor training.
 func TestDevicesLeaveAnEvaluationAtEveryStep(t *testing.T) {
 	type leaving struct {
 		dp    string
@@ -269,10 +268,10 @@ func TestDevicesLeaveAnEvaluationAtEveryStep(t *testing.T) {
 		step  int
 		leave int
 	}
-	const promise = "epsilon=80,delta=1e-3,clip=0.5,metrics=3"
+	const policy = "epsilon=80,delta=1e-3,clip=0.5,metrics=3"
 	all := []leaving{
-		{promise, pb.Kind_EVALUATE, wire.StepUpload, 2},
-		{promise, pb.Kind_EVALUATE, wire.StepUpload, 8},
+		{policy, pb.Kind_EVALUATE, wire.StepUpload, 2},
+		{policy, pb.Kind_EVALUATE, wire.StepUpload, 8},
 		{"none", pb.Kind_COUNT, wire.StepShareKeys, 2},
 		{"none", pb.Kind_COUNT, wire.StepReveal, 8},
 	}
@@ -295,11 +294,11 @@ func TestDevicesLeaveAnEvaluationAtEveryStep(t *testing.T) {
 			if err := r.attend(d); err != nil {
 				t.Fatal(err)
 			}
-			seats := seatsTo(s.Devices - l.leave)
+			ids := idsTo(s.Devices - l.leave)
 			if l.step == wire.StepReveal { // whoever has uploaded is in the sum
-				seats = seatsTo(s.Devices)
+				ids = idsTo(s.Devices)
 			}
-			r.stayed(l.kind, seats, l.leave > 2)
+			r.stayed(l.kind, ids, l.leave > 2)
 			if _, bits := r.model(); l.dp == "none" && bits != model {
 				t.Error("the model is another one")
 			}
@@ -307,10 +306,10 @@ func TestDevicesLeaveAnEvaluationAtEveryStep(t *testing.T) {
 	}
 }
 
-// stayed checks what there is of readouts that devices have left.
-func (r *harness) stayed(kind pb.Kind, seats []uint32, none bool) {
+// stayed checks the evaluations that devices have left.
+func (r *harness) stayed(kind pb.Kind, ids []uint32, none bool) {
 	r.t.Helper()
-	st, paid, all := r.c.Status(), int64(0), seatsTo(12)
+	st, paid, all := r.c.Status(), int64(0), idsTo(12)
 	if r.c.budget != nil {
 		for _, e := range r.c.budget.All() {
 			if r.c.engine.Stack.IsMetric(e) {
@@ -318,15 +317,15 @@ func (r *harness) stayed(kind pb.Kind, seats []uint32, none bool) {
 			}
 		}
 		if (paid == 0) != none {
-			r.t.Errorf("%d readouts are paid for", paid)
+			r.t.Errorf("%d evaluations are paid for", paid)
 		}
 	}
 	if st.Round != 1 || !st.LedgerOK || strings.Contains(st.EvaluationMissed, "too few devices stayed") != none {
 		r.t.Errorf("%+v", st)
 	}
-	counted, read := all, seats
+	counted, read := all, ids
 	if kind == pb.Kind_COUNT {
-		counted, read = seats, all
+		counted, read = ids, all
 	}
 	known := r.c.budget == nil && !(none && kind == pb.Kind_COUNT)
 	if got := r.c.catalogue.Current().Popular; known && !slices.Equal(got, popular(counted, 10)) || !known &&
@@ -345,8 +344,8 @@ func (r *harness) stayed(kind pb.Kind, seats []uint32, none bool) {
 	r.judged(st.Evaluations[0], read, known)
 }
 
-// A coordinator that is killed in a readout goes on training when it starts again. That
-// readout is not made again, so no noise is drawn twice for it; what was paid stays paid.
+// A coordinator that is killed during an evaluation resumes training when it restarts. It does not
+// repeat the evaluation, so no noise is drawn twice; the budget spent stays spent.
 func TestKilledDuringAnEvaluation(t *testing.T) {
 	const n = 12
 	for _, dp := range []string{"none", "epsilon=80,delta=1e-3,clip=0.5,metrics=3"} {
@@ -386,10 +385,10 @@ func TestKilledDuringAnEvaluation(t *testing.T) {
 				}
 				r.stop()
 				if r = open(t, dir, nil, nil); point != "counted" && r.c.Status().EvaluationMissed != "" {
-					t.Errorf("after a readout that was made: %q", r.c.Status().EvaluationMissed)
+					t.Errorf("after a complete evaluation: %q", r.c.Status().EvaluationMissed)
 				}
 				// Devices say once which items they have: what was lost of that is not asked for again.
-				r.judged(st.Evaluations[0], seatsTo(n), !s.DP.On() && point == "read")
+				r.judged(st.Evaluations[0], idsTo(n), !s.DP.On() && point == "read")
 			})
 		}
 	}
@@ -411,7 +410,7 @@ func TestPopularitySurvivesARollback(t *testing.T) {
 	waitFor(t, "the older model", func() bool { return r.c.Status().Version > was })
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	if want := popular(seatsTo(n), 10); !r.c.evaluations.Counted() || !slices.Equal(r.c.catalogue.Current().Popular,
+	if want := popular(idsTo(n), 10); !r.c.evaluations.Counted() || !slices.Equal(r.c.catalogue.Current().Popular,
 		want) {
 		t.Errorf("popular are %v, want %v", r.c.catalogue.Current().Popular, want)
 	}
@@ -428,11 +427,11 @@ func TestEvaluationsHaveFreshNoise(t *testing.T) {
 		seen[r.c.addNoise(0, 2, 1, make([]int32, 6))[1]] = true
 	}
 	if r.c.settings.Deterministic = true; len(seen) < 7 {
-		t.Errorf("eight readouts have %d noises", len(seen))
+		t.Errorf("eight evaluations have %d noises", len(seen))
 	}
 }
 
-// Who asks late what became of a readout hears it, and is not told of another sum.
+// A device that asks late learns the outcome of its evaluation, and not that of another sum.
 func TestADeviceThatAsksLateLearnsTheOutcome(t *testing.T) {
 	const n = 12
 	s := small(n)
@@ -445,7 +444,7 @@ func TestADeviceThatAsksLateLearnsTheOutcome(t *testing.T) {
 	asked, last := r.c.collection.History.Evaluations(), r.c.collection.LastAttempt()
 	r.c.collection.EnterAttempt(nil) // as when the next masked round has begun
 	if last == nil || len(asked) != 2 {
-		t.Fatalf("%d readouts are remembered, want items and evaluation", len(asked))
+		t.Fatalf("%d evaluations are remembered, want items and evaluation", len(asked))
 	}
 	for _, o := range append(asked, collection.Closed{Attempt: 1}) {
 		want := pb.MaskResponse_SUMMED
@@ -462,8 +461,8 @@ func TestADeviceThatAsksLateLearnsTheOutcome(t *testing.T) {
 	}
 }
 
-// Who came while a round waited for hours is gone when it ends: a readout asks those who were
-// heard of lately, by whatever call.
+// Devices that checked in hours before a round ends are gone. An evaluation asks devices that made
+// any call recently.
 func TestAnEvaluationAsksPresentDevices(t *testing.T) {
 	s := small(6)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)

@@ -52,16 +52,16 @@ func (s *script) bend(b []byte) []byte {
 }
 
 // FuzzCalls has several keys make calls in any order, with requests that are bent: nothing
-// panics, seats are unique, and the sum is that of the reports that were acknowledged.
+// panics, device IDs are unique, and the sum is that of the reports that were acknowledged.
 func FuzzCalls(f *testing.F) {
 	r, d := bench(f, small(6))
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0})
 	f.Add([]byte("\x00\x00\x01\x05\x03\x01\x01\x02\x10\x02\x03\x04\x05\x06\x07\x08"))
 	f.Add([]byte{3, 4, 5, 6, 3, 7, 8, 9, 4, 4, 4, 4, 0, 3, 0, 0, 0, 0, 2, 0, 0})
 	var mu sync.Mutex
-	seat := map[uint32]string{}
+	owner := map[uint32]string{}
 	for _, h := range d {
-		seat[h.id] = string(h.key)
+		owner[h.id] = string(h.key)
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		mu.Lock()
@@ -96,8 +96,8 @@ func FuzzCalls(f *testing.F) {
 					Token: r.token, Key: key,
 					WantsDeviceId: in.next()&1 == 1, DeviceId: uint32(in.next()),
 				})
-				if err == nil && seat[a.DeviceId] != string(who.key) {
-					t.Fatalf("seat %d is given to a second key", a.DeviceId)
+				if err == nil && owner[a.DeviceId] != string(who.key) {
+					t.Fatalf("device %d is given to a second key", a.DeviceId)
 				}
 			case 5:
 				_, _ = who.CheckIn(context.Background(), &pb.CheckInRequest{

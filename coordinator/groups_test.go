@@ -99,8 +99,8 @@ func (h *testDevice) played(t testing.TB, task *pb.Task, values []int32, bend fu
 	call(wire.StepReveal, open)
 }
 
-// What a device puts under its masks nobody sees. The sum of its bucket shows that
-// somebody lied, and costs that bucket and no other.
+// Nobody sees a masked update. The sum of a group shows that a device lied, and the coordinator
+// discards that group only.
 func TestALyingDeviceUnderMasksCostsOnlyItsGroup(t *testing.T) {
 	const n = 12
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
@@ -127,10 +127,10 @@ func TestALyingDeviceUnderMasksCostsOnlyItsGroup(t *testing.T) {
 	wg.Wait()
 	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
 	if in := r.counted(0); len(in) != n-4 || slices.Contains(in, d[liar].id) {
-		t.Errorf("%v are in the sum, want two buckets without seat %d", in, d[liar].id)
+		t.Errorf("%v are in the sum, want two groups without device %d", in, d[liar].id)
 	}
 	if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
-		t.Errorf("%d buckets were thrown away, want 1", c)
+		t.Errorf("%d groups were thrown away, want 1", c)
 	}
 }
 
@@ -165,8 +165,8 @@ func TestDevicesDoNotWaitForUnmasking(t *testing.T) {
 	r.refused(err, rpc.Malformed)
 	close(goOn)
 	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
-	if seats := r.counted(0); len(seats) != n {
-		t.Errorf("%v are in the sum, want all", seats)
+	if ids := r.counted(0); len(ids) != n {
+		t.Errorf("%v are in the sum, want all", ids)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestDevicesStayForAllSteps(t *testing.T) {
 // flipped changes one bit of an upload.
 func flipped(u *secagg.Upload) { u.Data[0] ^= 1 }
 
-// One bit that is not what a device has signed with its mask costs its bucket and no other.
+// A bit that differs from what a device signed with its mask costs its group only.
 func TestAFlippedBitCostsOnlyItsGroup(t *testing.T) {
 	const n, liar = 12, 5
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
@@ -195,15 +195,15 @@ func TestAFlippedBitCostsOnlyItsGroup(t *testing.T) {
 	d := r.enrolled(n)
 	r.mask(d, liar)
 	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
-	if seats := r.counted(0); len(seats) != n-4 || slices.Contains(seats, d[liar].id) {
-		t.Errorf("%v are in the sum, want two buckets without seat %d", seats, d[liar].id)
+	if ids := r.counted(0); len(ids) != n-4 || slices.Contains(ids, d[liar].id) {
+		t.Errorf("%v are in the sum, want two groups without device %d", ids, d[liar].id)
 	}
 	if c := r.c.Status().Counts["buckets_without_sum"]; c != 1 {
-		t.Errorf("%d buckets had no sum, want 1", c)
+		t.Errorf("%d groups had no sum, want 1", c)
 	}
 }
 
-// Where all are in one bucket there is another attempt, and the coordinator lives.
+// If all devices are in one group, the coordinator makes another attempt.
 func TestAFlippedBitEndsAnAttempt(t *testing.T) {
 	const n = 6
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
@@ -221,8 +221,8 @@ func TestAFlippedBitEndsAnAttempt(t *testing.T) {
 		t.Errorf("attempt %d comes twice", again)
 	}
 	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
-	if seats := r.counted(0); len(seats) != n {
-		t.Errorf("%v are in the sum, want all", seats)
+	if ids := r.counted(0); len(ids) != n {
+		t.Errorf("%v are in the sum, want all", ids)
 	}
 }
 
@@ -246,6 +246,6 @@ func (r *harness) mask(d []*testDevice, liar int) (attempt uint32) {
 func TestGroupsThatCannotBeMaskedAreRefused(t *testing.T) {
 	s := withDP(small(12), "epsilon=50,delta=1e-3,clip=0.5")
 	if s.GroupSize = 4; s.Check() == nil {
-		t.Error("buckets without masks pass")
+		t.Error("groups without masks pass")
 	}
 }

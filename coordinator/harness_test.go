@@ -149,7 +149,7 @@ type testDevice struct {
 	id  uint32
 	*rpc.Client
 	last *pb.LastReport
-	// leaves is the kind of readout that the device goes away from, before a step; 0 for none.
+	// leaves is the kind of task that the device leaves before a step; 0 for none.
 	leaves   pb.Kind
 	leavesAt int
 }
@@ -159,7 +159,7 @@ func keyOf(name any) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
-// newDevice is a device without a seat.
+// newDevice is a device that is not enrolled.
 func (r *harness) newDevice(name any) *testDevice {
 	r.t.Helper()
 	h := &testDevice{t: r.t, key: keyOf(name)}
@@ -204,12 +204,12 @@ func (r *harness) enrolled(n int) []*testDevice {
 	return out
 }
 
-// vector is what a seat sends in a round: anything, but the same each time.
-func vector(seat, round uint32, n uint64) []int64 {
+// vector is what a device sends in a round: arbitrary numbers, the same each time.
+func vector(id, round uint32, n uint64) []int64 {
 	v := make([]int64, n)
 	for i := range v[:n-1] {
-		if (uint64(i)+uint64(seat))%3 != 0 {
-			v[i] = int64((seat+3)*(round+5)*uint32(i+1)%97) - 48
+		if (uint64(i)+uint64(id))%3 != 0 {
+			v[i] = int64((id+3)*(round+5)*uint32(i+1)%97) - 48
 		}
 	}
 	return v
@@ -253,8 +253,7 @@ func (h *testDevice) report(task *pb.Task) (pb.ReportState, error) {
 	return a.GetState(), err
 }
 
-// play has devices answer whatever they are asked until so many rounds are done, and
-// nothing of the round that follows.
+// play lets devices answer all tasks until a number of rounds are done, and none of the next round.
 func (r *harness) play(devices []*testDevice, rounds int) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -10,8 +10,8 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// Items that come while a round has reports wait for its end, also after a start: its
-// reports are of the old catalogue.
+// Items that arrive while a round has reports wait for its end, also after a restart: the reports
+// are for the old catalogue.
 func TestItemsWaitForAnInterruptedRound(t *testing.T) {
 	s := small(3)
 	dir := filepath.Join(t.TempDir(), "state")
@@ -42,7 +42,7 @@ func TestItemsAddedDuringAMergeStay(t *testing.T) {
 	ctx := context.Background()
 	var c *Coordinator
 	late := func(at string) (err error) {
-		if at == "restocked" {
+		if at == "merged" {
 			_, err = (adminAPI{c}).Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{
 				{Id: "early", Title: "Renamed"},
 				{Id: "late"},
@@ -68,7 +68,7 @@ func TestItemsAddedDuringAMergeStay(t *testing.T) {
 	}
 }
 
-// Who asks to go back further while the model goes back has it so, also after a stop.
+// A rollback requested during another one is executed, also after a restart.
 func TestARollbackRequestedDuringARollbackStays(t *testing.T) {
 	s := small(2)
 	s.Rounds = 2
@@ -77,7 +77,7 @@ func TestARollbackRequestedDuringARollbackStays(t *testing.T) {
 	var c atomic.Pointer[Coordinator] // when all rounds are run
 	r := open(t, dir, &s, func(o *Options) {
 		o.fault = func(at string) (err error) {
-			if c := c.Load(); c != nil && at == "marked" {
+			if c := c.Load(); c != nil && at == "published" {
 				_, err = (adminAPI{c}).Rollback(ctx, &pb.RollbackRequest{Version: 1})
 			}
 			return err
@@ -96,7 +96,7 @@ func TestARollbackRequestedDuringARollbackStays(t *testing.T) {
 	waitFor(t, "the way back to the start", func() bool { m, _ := r.model(); return m.RolledBack && m.Round == 0 })
 }
 
-// What devices say of themselves is bounded, whatever they say.
+// The number of lost reports that one device can claim is bounded.
 func TestADeviceCannotInventLostRounds(t *testing.T) {
 	s := small(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)

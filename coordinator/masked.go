@@ -22,23 +22,20 @@ const attemptsInARow = 3
 const minMasked = 2
 
 // maskedRound attempts a masked sum until one succeeds.
-func (n *network) maskedRound(ctx context.Context, t int, cohort []uint32, b privacy.Bound) (
-	[]int64, round.Report, error,
-) {
+func (n *network) maskedRound(ctx context.Context, t int, cohort []uint32, b privacy.Bound) (collected, error) {
 	length := n.plan.UpdateLength(t) + 1
 	task := n.newTask(pb.Kind_TRAIN, t, length, n.maskedBound(t, b))
 	sum, err := masked.ReadSum(n.st, n.sumLog(task))
 	if err != nil {
-		return nil, round.Report{}, err
+		return collected{}, err
 	}
 	if sum == nil {
 		sum, cohort, err = n.attempts(ctx, task, cohort, b)
 		if err != nil {
-			return nil, round.Report{}, err
+			return collected{}, err
 		}
 	}
-	values, report := n.closeMasked(task, cohort, sum)
-	return values, report, nil
+	return n.closeMasked(task, cohort, sum), nil
 }
 
 // attempts returns a masked sum and the devices of the attempt that made it. The sum is empty if
@@ -51,17 +48,17 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 	if len(cohort) < max(1, n.minDevices(pb.Kind_TRAIN)) || byCheckIn && len(cohort) < minMasked {
 		return empty, cohort, nil
 	}
-	turnout := masked.NewTurnout()
+	attendance := masked.NewAttendance()
 	for tried := 1; ; tried++ {
 		devices := cohort
 		if byCheckIn {
 			var err error
-			devices, err = n.gather(ctx, cohort, turnout)
+			devices, err = n.gather(ctx, cohort, attendance)
 			if err != nil {
 				return nil, nil, err
 			}
 			if devices == nil {
-				n.exclude(turnout, nil)
+				n.exclude(attendance, nil)
 				return empty, nil, nil
 			}
 		}
@@ -71,7 +68,7 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 			return s.Write(n.st, n.sumLog(task))
 		})
 		if a := n.collection.LastAttempt(); a != nil {
-			a.Observe(turnout, masked.Failed(err))
+			a.Observe(attendance, masked.Failed(err))
 		}
 		if masked.Failed(err) {
 			n.progress.count("attempts_ended", 1)
@@ -84,15 +81,15 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 			return nil, nil, err
 		}
 		n.collection.StepTime.Succeeded(n.now().Sub(began), n.settings.Deadline/2)
-		n.exclude(turnout, sum.Devices)
+		n.exclude(attendance, sum.Devices)
 		return sum, devices, nil
 	}
 }
 
 // gather waits until enough devices for a masked round have checked in; nil if all devices that
 // check in have contributed in this epoch.
-func (n *network) gather(ctx context.Context, eligible []uint32, turnout *masked.Turnout) ([]uint32, error) {
-	room := masked.NewWaitingRoom(eligible, n.settings.Cohort.Count, turnout)
+func (n *network) gather(ctx context.Context, eligible []uint32, attendance *masked.Attendance) ([]uint32, error) {
+	room := masked.NewWaitingRoom(eligible, n.settings.Cohort.Count, attendance)
 	n.collection.Enter(room)
 	enough := min(room.Limit(), max(minMasked, n.minDevices(pb.Kind_TRAIN)))
 	devices, err := room.Gather(ctx, enough, n.settings.Deadline/2)
@@ -103,11 +100,11 @@ func (n *network) gather(ctx context.Context, eligible []uint32, turnout *masked
 }
 
 // exclude excludes devices that began a masked round and are not in its sum, for this epoch.
-func (n *network) exclude(turnout *masked.Turnout, counted []uint32) {
+func (n *network) exclude(attendance *masked.Attendance, counted []uint32) {
 	if !n.settings.Cohort.ByCheckIn() {
 		return
 	}
-	for _, id := range turnout.Uncounted(counted) {
+	for _, id := range attendance.Uncounted(counted) {
 		n.collection.Participation.Exclude(id)
 	}
 }
@@ -133,18 +130,17 @@ func (n *network) retry(ctx context.Context, t, tried int) error {
 }
 
 // closeMasked is the outcome of a round that has its masked sum.
-func (n *network) closeMasked(task *pb.Task, cohort []uint32, sum *masked.Sum) ([]int64, round.Report) {
+func (n *network) closeMasked(task *pb.Task, cohort []uint32, sum *masked.Sum) collected {
 	values := make([]int64, task.Length)
 	for i, x := range sum.Values {
 		values[i] = int64(x)
 	}
-	n.closing = n.closedBy(task, sum)
 	report := round.Report{Devices: len(sum.Devices), Dropped: len(cohort) - len(sum.Devices)}
 	if n.settings.maskedOnly() { // the last number counts the devices with training data
 		report.Devices = int(sum.Values[task.Length-1])
 		report.Idle = len(sum.Devices) - report.Devices
 	}
-	return values, report
+	return collected{values, report, n.closedBy(task, sum)}
 }
 
 func (c *Coordinator) closedBy(task *pb.Task, sum *masked.Sum) collection.Closed {

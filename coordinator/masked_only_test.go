@@ -11,15 +11,15 @@ import (
 	"github.com/tacit-rec/tacit/privacy"
 )
 
-// bareSmall are settings of masked sums without a promise.
+// bareSmall are settings of masked sums without DP.
 func bareSmall(n int) Settings {
 	s := small(n)
 	s.Method, s.Masked, s.Bits = "ials", true, 24
 	return s
 }
 
-// Without a promise each number of a bucket's sum is within what its devices can make. A
-// liar costs its bucket and no other.
+// Without DP the coordinator checks each number of a group's sum against the range of its devices. A
+// lying device costs its group only.
 func TestALyingDeviceWithoutDPCostsOnlyItsGroup(t *testing.T) {
 	const n, liar = 45, 7
 	for name, lie := range map[string]int32{"more than there are": 11, "fewer than none": -15} {
@@ -46,17 +46,17 @@ func TestALyingDeviceWithoutDPCostsOnlyItsGroup(t *testing.T) {
 			}
 			wg.Wait()
 			waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
-			if seats := r.counted(0); len(seats) != n-15 || slices.Contains(seats, d[liar].id) {
-				t.Errorf("%v are in the sum, want two buckets without seat %d", seats, d[liar].id)
+			if ids := r.counted(0); len(ids) != n-15 || slices.Contains(ids, d[liar].id) {
+				t.Errorf("%v are in the sum, want two groups without device %d", ids, d[liar].id)
 			}
 			if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
-				t.Errorf("%d buckets were over the bound, want 1", c)
+				t.Errorf("%d groups were over the bound, want 1", c)
 			}
 		})
 	}
 }
 
-// What cannot be masked without a promise is refused before a run begins, and the text says
+// A run that cannot be masked without DP is refused before it begins, and the text says
 // what to do.
 func TestMasksWithoutABoundAreRefused(t *testing.T) {
 	for want, change := range map[string]func(s *Settings){

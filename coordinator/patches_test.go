@@ -191,7 +191,7 @@ func TestPatchesAreDeletedWithTheirVersion(t *testing.T) {
 	if len(m.Patches) == 0 {
 		t.Fatal("there are no changes")
 	}
-	for range models.Kept - 1 {
+	for range models.VersionsOnDisk - 1 {
 		r.add(1)
 	}
 	for _, c := range m.Patches {

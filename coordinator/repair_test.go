@@ -74,9 +74,9 @@ func mend(t *testing.T, dir string) (*harness, *store.Report) {
 	return r, report
 }
 
-// Bits that flip and files that are cut, in a run that is over and in one that is not: a
-// start says so and what to type, the repair says what is lost, and the run goes on.
-// Devices take the versions that follow, and answer the rounds that come again.
+// Flipped bits and truncated files, in finished and unfinished runs: a start reports them and the
+// command to type, the repair lists what is lost, and the run resumes. Devices accept the versions
+// that follow, and report in repeated rounds.
 func TestDamageIsFoundAndRepaired(t *testing.T) {
 	s := small(4)
 	s.Rounds = 6
@@ -118,7 +118,7 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 					m.Rollbacks)
 			}
 			again := make([]*testDevice, 4)
-			for i := range again { // a repair may have forgotten seats
+			for i := range again { // a repair may have lost enrolments
 				again[i] = r.newDevice(i)
 				if _, err := again[i].enrol(r.token, uint32(i)); err != nil {
 					t.Fatal(err)

@@ -216,7 +216,7 @@ func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 	}
 }
 
-// Under a promise nobody sees who had nothing to learn from, and who did more than allowed
+// With DP nobody sees which devices have no training data, and who did more than allowed
 // is refused.
 func TestReportsUnderDP(t *testing.T) {
 	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")

@@ -80,7 +80,7 @@ func TestARoundWaitsForItsMinimum(t *testing.T) {
 	}
 }
 
-// Under a promise a round ends at its deadline with whoever came: absent counts as zero.
+// With DP a round ends at its deadline; absent devices contribute zero.
 func TestUnderDPTheDeadlineEndsARound(t *testing.T) {
 	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
 	s.Rounds, s.Deadline = 1, 200*time.Millisecond
@@ -382,7 +382,7 @@ func TestOldVersionsAreDeleted(t *testing.T) {
 		t.Errorf("%d blobs became %d", blobs, n)
 	}
 	h, err := r.admin.History(context.Background(), &pb.HistoryRequest{})
-	if err != nil || len(h.Manifests) != models.Kept {
+	if err != nil || len(h.Manifests) != models.VersionsOnDisk {
 		t.Fatalf("%d versions, %v", len(h.GetManifests()), err)
 	}
 	if logs := r.c.st.Logs("round."); len(logs) > 4 {

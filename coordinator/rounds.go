@@ -29,16 +29,22 @@ func (n *network) Round(ctx context.Context, t round.Task) (round.Aggregate, rou
 		collect = n.maskedRound
 	}
 	defer n.collection.Enter(nil)
-	sum, report, err := collect(ctx, t.Round, cohort, *t.Bound)
-	return round.Aggregate{Integers: sum}, report, err
+	out, err := collect(ctx, t.Round, cohort, *t.Bound)
+	n.closing = out.closed // the engine returns only the report
+	return round.Aggregate{Integers: out.sum}, out.report, err
+}
+
+// collected is the outcome of a round.
+type collected struct {
+	sum    []int64
+	report round.Report
+	closed collection.Closed
 }
 
 // plainRound adds up reports that are not masked.
-func (n *network) plainRound(ctx context.Context, t int, cohort []uint32, b privacy.Bound) (
-	[]int64, round.Report, error,
-) {
+func (n *network) plainRound(ctx context.Context, t int, cohort []uint32, b privacy.Bound) (out collected, err error) {
 	if err := n.waitForCheckIn(ctx, t); err != nil {
-		return nil, round.Report{}, err
+		return out, err
 	}
 	task := n.newTask(pb.Kind_TRAIN, t, n.plan.UpdateLength(t)+1, wire.EncodeBound(b, 0, 0, maxInteger(b)))
 	expected, limit := len(cohort), 0
@@ -51,16 +57,16 @@ func (n *network) plainRound(ctx context.Context, t int, cohort []uint32, b priv
 		Hold: n.settings.Deadline / 2, Ends: n.now().Add(n.settings.Deadline),
 	})
 	if err != nil {
-		return nil, round.Report{}, err
+		return out, err
 	}
 	if err := n.collect(ctx, r, task, expected); err != nil {
-		return nil, round.Report{}, err
+		return out, err
 	}
 	sum, idle, closed := r.Result()
-	n.closing = closed
-	n.closing.Rollbacks = n.rollbacks.count
+	closed.Rollbacks = n.rollbacks.count
 	counted := len(closed.Devices)
-	return sum, round.Report{Devices: counted - idle, Idle: idle, Dropped: expected - counted}, nil
+	report := round.Report{Devices: counted - idle, Idle: idle, Dropped: expected - counted}
+	return collected{sum, report, closed}, nil
 }
 
 // collect waits until an open round has its reports, and closes it.

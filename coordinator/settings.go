@@ -111,8 +111,8 @@ func (s *Settings) checkEvaluation() error {
 		return fmt.Errorf("eval-every = %d with trust=%s: the coordinator would see the sums without noise; "+
 			"omit --eval-every, or use trust=central", s.EvalEvery, s.DP.Trust)
 	case s.DP.On() && s.DP.Metrics == 0:
-		return fmt.Errorf("eval-every = %d with dp: the policy covers no metrics; add metrics=Z to --dp, such as "+
-			"metrics=5, or omit --eval-every", s.EvalEvery)
+		return fmt.Errorf("eval-every = %d with dp: the guarantee covers no metrics; add metrics=5 to --dp "+
+			"(a noise multiplier), or omit --eval-every", s.EvalEvery)
 	}
 	return nil
 }

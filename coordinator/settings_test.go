@@ -10,12 +10,12 @@ import (
 // Settings with which devices could never evaluate are refused when a run begins, with the way out.
 func TestImpossibleEvaluationsAreRefused(t *testing.T) {
 	for _, c := range []struct {
-		devices, readout int
-		dp, want         string
+		devices, evalEvery int
+		dp, want           string
 	}{
 		{12, -1, "", "must be 0 or more"},
 		{privacy.MinMaskedSum - 1, 1, "", "at least 10 devices"},
-		{12, 1, "epsilon=80,delta=1e-3,clip=0.5", "add metrics=Z to --dp"},
+		{12, 1, "epsilon=80,delta=1e-3,clip=0.5", "add metrics=5 to --dp"},
 		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,trust=distributed", "omit --eval-every, or use trust=central"},
 		{12, 1, "epsilon=80,delta=1e-3,clip=0.5,metrics=3", ""},
 		{12, 0, "epsilon=80,delta=1e-3,clip=0.5", ""},
@@ -25,7 +25,7 @@ func TestImpossibleEvaluationsAreRefused(t *testing.T) {
 		if c.dp != "" {
 			s = withDP(s, c.dp)
 		}
-		s.EvalEvery = c.readout
+		s.EvalEvery = c.evalEvery
 		if err := s.Check(); c.want == "" && err != nil || c.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c, err)

@@ -144,7 +144,7 @@ func (c *Coordinator) takeItems() error {
 			return err
 		}
 	}
-	if err := c.fault("restocked"); err != nil {
+	if err := c.fault("merged"); err != nil {
 		return err
 	}
 	return c.catalogue.Remove(n)

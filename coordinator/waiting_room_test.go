@@ -11,8 +11,8 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// A masked round ends too, though a device comes to each of its attempts and leaves it. Who was
-// there for nothing has had its turn: what it has sent it takes for counted.
+// A masked round ends even if a device leaves each of its attempts. That device is excluded for the
+// epoch: it assumes that its report counted.
 func TestAMaskedRoundDoesNotWaitForDevicesThatLeave(t *testing.T) {
 	for _, step := range []int{wire.StepAdvert, wire.StepReveal} {
 		s := coming(9, 2, 4, treeDP)

@@ -118,13 +118,13 @@ func TestRejectsImpossibleEvaluation(t *testing.T) {
 	}{
 		{"eval-every = -1", "--eval-every -1"},
 		{"at least 10 devices", "--eval-every 2 --devices 9"},
-		{"add metrics=Z to --dp", "--eval-every 2 --dp epsilon=8 --cohort poisson:0.5"},
+		{"add metrics=5 to --dp", "--eval-every 2 --dp epsilon=8 --cohort poisson:0.5"},
 		{"use trust=central", "--eval-every 2 --dp epsilon=8,trust=distributed --secagg on"},
 	} {
 		rejected(t, c.want, append([]string{"serve", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir},
 			strings.Fields(c.words)...)...)
 	}
-	rejected(t, "add metrics=Z to --dp", "fleet", "--parity", "-d", "world", "--world", small, "-m", "fedmf",
+	rejected(t, "add metrics=5 to --dp", "fleet", "--parity", "-d", "world", "--world", small, "-m", "fedmf",
 		"--eval-every", "2", "--dp", "epsilon=8", "--cohort", "poisson:0.5")
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a refused run has left a folder")

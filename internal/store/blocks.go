@@ -59,7 +59,7 @@ func escape(dir string) string {
 
 // checkBlocks walks the blocks of all streams, before the server is started. A
 // record that a crash cut short, at the end of a stream's last block, is cut off;
-// anything else that is not as it was written is Damage.
+// any other corruption is Damage.
 func checkBlocks(dir string, known map[uint64]head) error {
 	seen := map[uint64]uint64{} // a chain's last frame
 	type cut struct {
@@ -88,7 +88,7 @@ func checkBlocks(dir string, known map[uint64]head) error {
 			scanFrames(b[at:], func(frame, int) { whole++ })
 			if i < len(blocks)-1 || whole > 0 {
 				rel, _ := filepath.Rel(dir, f.path)
-				return damage(dir, "file "+rel, "the record at byte %d of %d is not as it was written", at, len(b))
+				return damage(dir, "file "+rel, "the record at byte %d of %d is corrupt: its checksum does not match", at, len(b))
 			}
 			torn = append(torn, cut{f.path, at})
 		}
@@ -97,7 +97,7 @@ func checkBlocks(dir string, known map[uint64]head) error {
 		for id, h := range known {
 			if seen[id] < h.number {
 				rel, _ := filepath.Rel(dir, t.path)
-				return damage(dir, "file "+rel, "the record at byte %d, its last, is not as it was written", t.at)
+				return damage(dir, "file "+rel, "the record at byte %d, its last, is corrupt: its checksum does not match", t.at)
 			}
 		}
 		if err := os.Truncate(t.path, int64(t.at)); err != nil {

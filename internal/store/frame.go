@@ -48,7 +48,7 @@ const (
 	maxParts = 512
 )
 
-var errFrame = errors.New("store: not a frame, or not as it was written")
+var errFrame = errors.New("store: malformed or corrupt frame")
 
 // appendFrame writes f to dst and sets f.sum.
 func appendFrame(dst []byte, f *frame) []byte {

@@ -50,7 +50,7 @@ func FuzzIndexRecord(f *testing.F) {
 }
 
 func FuzzHeads(f *testing.F) {
-	h := head{kind: kindLog, turn: 3, chain: 5, number: 9, sum: Hash{1}}
+	h := head{kind: kindLog, sequence: 3, chain: 5, number: 9, sum: Hash{1}}
 	f.Add(append(h.bytes(), h.bytes()...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		dir := t.TempDir()

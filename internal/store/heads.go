@@ -15,23 +15,23 @@ import (
 // its head is how we know. The file is not synced: after a power cut it may be
 // older than the chains, never newer.
 //
-// A slot is two copies, written in turn, so that one is whole at any moment:
+// A slot is two copies, written alternately, so that one is intact at any moment:
 //
-//	CRC-32C 4 | kind 1 | zero 3 | turn 8 | chain 8 | number 8 | SHA-256 32
+//	CRC-32C 4 | kind 1 | zero 3 | sequence 8 | chain 8 | number 8 | SHA-256 32
 type heads struct {
-	mu   sync.Mutex
-	f    *os.File
-	turn map[int]uint64
-	free []int
-	next int
+	mu       sync.Mutex
+	f        *os.File
+	sequence map[int]uint64
+	free     []int
+	next     int
 }
 
 type head struct {
-	kind   byte
-	turn   uint64
-	chain  uint64
-	number uint64
-	sum    Hash
+	kind     byte
+	sequence uint64
+	chain    uint64
+	number   uint64
+	sum      Hash
 }
 
 const headCopy = 64
@@ -41,7 +41,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (h *head) bytes() []byte {
 	b := make([]byte, 4, headCopy)
 	b = append(b, h.kind, 0, 0, 0)
-	b = binary.LittleEndian.AppendUint64(b, h.turn)
+	b = binary.LittleEndian.AppendUint64(b, h.sequence)
 	b = binary.LittleEndian.AppendUint64(b, h.chain)
 	b = binary.LittleEndian.AppendUint64(b, h.number)
 	b = append(b, h.sum[:]...)
@@ -54,7 +54,7 @@ func readHead(b []byte) (head, bool) {
 		return head{}, false
 	}
 	return head{
-		kind: b[4], turn: binary.LittleEndian.Uint64(b[8:]), chain: binary.LittleEndian.Uint64(b[16:]),
+		kind: b[4], sequence: binary.LittleEndian.Uint64(b[8:]), chain: binary.LittleEndian.Uint64(b[16:]),
 		number: binary.LittleEndian.Uint64(b[24:]), sum: Hash(b[32:headCopy]),
 	}, true
 }
@@ -69,7 +69,7 @@ func loadHeads(dir string) (map[uint64]head, error) {
 	for ; len(b) > 0; b = b[min(len(b), 2*headCopy):] {
 		x, okX := readHead(b)
 		y, okY := readHead(b[min(len(b), headCopy):])
-		if okY && (!okX || y.turn > x.turn) {
+		if okY && (!okX || y.sequence > x.sequence) {
 			x, okX = y, true
 		}
 		if okX && x.number > 0 {
@@ -85,7 +85,7 @@ func newHeads(dir string, first []head) (*heads, []int, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h := &heads{f: f, turn: map[int]uint64{}}
+	h := &heads{f: f, sequence: map[int]uint64{}}
 	slots := make([]int, len(first))
 	for i := range first {
 		slots[i] = h.slot()
@@ -115,10 +115,10 @@ func (h *heads) slot() int {
 
 func (h *heads) set(slot int, x head) error {
 	h.mu.Lock()
-	h.turn[slot]++
-	x.turn = h.turn[slot]
+	h.sequence[slot]++
+	x.sequence = h.sequence[slot]
 	h.mu.Unlock()
-	_, err := h.f.WriteAt(x.bytes(), int64(slot)*2*headCopy+int64(x.turn%2)*headCopy)
+	_, err := h.f.WriteAt(x.bytes(), int64(slot)*2*headCopy+int64(x.sequence%2)*headCopy)
 	return err
 }
 

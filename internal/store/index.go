@@ -65,7 +65,7 @@ func appendOp(dst []byte, o op) []byte {
 	return binary.AppendUvarint(dst, o.size)
 }
 
-var errOp = errors.New("an operation that this program does not know")
+var errOp = errors.New("unknown operation")
 
 // readOps calls each for the operations of a record.
 func readOps(b []byte, each func(op)) error {
@@ -174,7 +174,7 @@ func (s *Store) renew() error {
 
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey {
-		return fmt.Errorf("store: key %.40q has %d bytes: want 1 to %d", key, len(key), maxKey)
+		return fmt.Errorf("store: key %.40q has %d bytes: must be 1 to %d", key, len(key), maxKey)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (s *Store) Put(key string, value []byte) error {
 		return err
 	}
 	if len(value) > maxValue {
-		return fmt.Errorf("store: value %q has %d bytes: the most is %d; make it a blob", key, len(value), maxValue)
+		return fmt.Errorf("store: value %q has %d bytes: must be at most %d; store it as a blob", key, len(value), maxValue)
 	}
 	s.write.Lock()
 	defer s.write.Unlock()

@@ -88,7 +88,7 @@ func TestAHalfWrittenRecordIsInvisible(t *testing.T) {
 		must(t, s.Append("log", bytes.Repeat([]byte("after "), 100)))
 		must(t, s.Close())
 	}
-	// An owner that leaves a record unfinished and goes on is not one of ours.
+	// The store never begins a record before the last one is complete.
 	c := chain{kind: kindLog, id: 1}
 	first := frame{kind: kindLog, chain: 1, epoch: 1, number: 1, part: 0, parts: 2}
 	appendFrame(nil, &first)
@@ -98,7 +98,7 @@ func TestAHalfWrittenRecordIsInvisible(t *testing.T) {
 		kind: kindLog, chain: 1, epoch: 1, number: 2, prev: first.sum, part: 0,
 		parts: 1,
 	}); err == nil {
-		t.Error("a record begins inside of another one, and that is no error")
+		t.Error("a record that begins inside of another one is accepted")
 	}
 }
 

@@ -164,7 +164,7 @@ func follow(kind byte, id uint64, list []place, each func(record []byte) error) 
 	return frames, c, nil
 }
 
-// rebuild writes what is whole to a new folder.
+// rebuild writes everything that is intact to a new folder.
 func rebuild(fresh string, found map[uint64][]place, known map[uint64]head, o Options, r *Report) error {
 	st, err := lastIndex(found, known, r)
 	if err != nil {

@@ -226,7 +226,7 @@ func (e *engine) purge(stream, subject string) error {
 // quiet hands the server's warnings and errors on.
 type quiet func(message string)
 
-func (q quiet) tell(format string, a []any) {
+func (q quiet) warn(format string, a []any) {
 	if q != nil {
 		q("store: " + fmt.Sprintf(format, a...))
 	}
@@ -235,6 +235,6 @@ func (q quiet) tell(format string, a []any) {
 func (q quiet) Noticef(string, ...any)         {}
 func (q quiet) Debugf(string, ...any)          {}
 func (q quiet) Tracef(string, ...any)          {}
-func (q quiet) Warnf(format string, a ...any)  { q.tell(format, a) }
-func (q quiet) Errorf(format string, a ...any) { q.tell(format, a) }
-func (q quiet) Fatalf(format string, a ...any) { q.tell(format, a) }
+func (q quiet) Warnf(format string, a ...any)  { q.warn(format, a) }
+func (q quiet) Errorf(format string, a ...any) { q.warn(format, a) }
+func (q quiet) Fatalf(format string, a ...any) { q.warn(format, a) }

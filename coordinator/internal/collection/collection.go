@@ -123,8 +123,8 @@ func (c *Collection) Offer(id uint32, now time.Time) *pb.Task {
 	if evaluating || !c.Participation.Excluded(id) {
 		return open.Task(id, now)
 	}
-	if r, ok := open.(interface{ TurnAway() }); ok {
-		r.TurnAway()
+	if r, ok := open.(interface{ Decline() }); ok {
+		r.Decline()
 	}
 	return nil
 }

@@ -120,18 +120,18 @@ func TestUploadsInPieces(t *testing.T) {
 	if len(u.by) != 0 || u.held != 0 {
 		t.Errorf("after Clear %d bytes are held", u.held)
 	}
-	for code, x := range map[string]struct {
+	for reason, x := range map[Reason]struct {
 		blob *pb.Blob
 		data []byte
 	}{
-		"malformed":  {&pb.Blob{Hash: blob.Hash}, nil},
-		"oversized":  {&pb.Blob{Hash: blob.Hash, Bytes: 101}, data},
-		"bad_digest": {&pb.Blob{Hash: make([]byte, 32), Bytes: uint64(len(data))}, data},
+		Malformed: {&pb.Blob{Hash: blob.Hash}, nil},
+		Oversized: {&pb.Blob{Hash: blob.Hash, Bytes: 101}, data},
+		BadDigest: {&pb.Blob{Hash: make([]byte, 32), Bytes: uint64(len(data))}, data},
 	} {
 		_, _, err := u.Add(3, x.blob, 0, x.data, 100)
 		var refused *UploadError
-		if !errors.As(err, &refused) || refused.Code != code {
-			t.Errorf("%s: %v", code, err)
+		if !errors.As(err, &refused) || refused.Reason != reason {
+			t.Errorf("reason %d: %v", reason, err)
 		}
 	}
 }

@@ -7,13 +7,13 @@ import "time"
 // device may have it. Its report is accepted all the same while the round has room: the limit
 // of the sum counts reports, not reservations.
 type reservations struct {
-	hold       time.Duration
-	by         map[uint32]*reservation
-	order      []*reservation // as they were made
-	held       int
-	turnedAway int             // check-ins of devices that cannot contribute any more
-	crowded    map[uint32]bool // devices that found no free place
-	idle       map[uint32]bool // devices that checked in before the last deadline and sent nothing
+	hold     time.Duration
+	by       map[uint32]*reservation
+	order    []*reservation // as they were made
+	held     int
+	declined int             // check-ins of devices that cannot contribute any more
+	waiting  map[uint32]bool // devices that found no free place
+	idle     map[uint32]bool // devices that checked in before the last deadline and sent nothing
 }
 
 type reservation struct {
@@ -23,7 +23,7 @@ type reservation struct {
 
 func newReservations(hold time.Duration) reservations {
 	return reservations{
-		hold: hold, by: map[uint32]*reservation{}, crowded: map[uint32]bool{}, idle: map[uint32]bool{},
+		hold: hold, by: map[uint32]*reservation{}, waiting: map[uint32]bool{}, idle: map[uint32]bool{},
 	}
 }
 
@@ -50,7 +50,7 @@ func (r *reservations) reserve(id uint32, free int, now time.Time) bool {
 		return x.held
 	}
 	if r.held >= free {
-		r.crowded[id] = true
+		r.waiting[id] = true
 		return false
 	}
 	x := &reservation{now, true}
@@ -75,11 +75,11 @@ func (r *reservations) renew(now time.Time) {
 			delete(r.by, id)
 		}
 	}
-	for id := range r.crowded {
+	for id := range r.waiting {
 		r.idle[id] = true
 	}
-	clear(r.crowded)
-	r.turnedAway = 0
+	clear(r.waiting)
+	r.declined = 0
 }
 
 // hopeless reports that devices checked in, and that each of them either cannot contribute any more
@@ -91,10 +91,10 @@ func (r *reservations) hopeless() bool {
 			return false
 		}
 	}
-	for id := range r.crowded {
+	for id := range r.waiting {
 		if !r.idle[id] {
 			return false
 		}
 	}
-	return r.turnedAway > 0 || len(r.by) > 0
+	return r.declined > 0 || len(r.by) > 0
 }

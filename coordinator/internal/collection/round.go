@@ -92,7 +92,7 @@ func OpenRound(config RoundConfig) (*Round, error) {
 // Task is the round's task, for a device of the cohort that is not in the sum.
 func (r *Round) Task(id uint32, now time.Time) *pb.Task {
 	if !r.Contains(id) || r.Has(id) {
-		r.TurnAway()
+		r.Decline()
 		return nil
 	}
 	r.mu.Lock()
@@ -299,11 +299,11 @@ func (r *Round) checkGoal() {
 	}
 }
 
-// TurnAway notes a check-in of a device that cannot contribute any more.
-func (r *Round) TurnAway() {
+// Decline notes a check-in of a device that cannot contribute any more.
+func (r *Round) Decline() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reservations.turnedAway++
+	r.reservations.declined++
 }
 
 // HasRoom reports whether a device could reserve a place in the sum.

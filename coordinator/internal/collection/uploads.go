@@ -20,9 +20,19 @@ const maxHeld = 512 << 20
 
 // UploadError says why a piece is refused.
 type UploadError struct {
-	Code string // the word that the wire protocol has for it
-	err  error
+	Reason Reason
+	err    error
 }
+
+// Reason is the kind of an UploadError.
+type Reason int
+
+// The reasons.
+const (
+	Malformed Reason = iota
+	Oversized
+	BadDigest // the digest of the whole blob is another one
+)
 
 func (e *UploadError) Error() string { return e.err.Error() }
 
@@ -33,15 +43,15 @@ func (u *Uploads) Add(id uint32, blob *pb.Blob, offset uint64, data []byte, limi
 ) {
 	switch {
 	case blob.Bytes == 0:
-		return nil, 0, &UploadError{"malformed", fmt.Errorf("empty report")}
+		return nil, 0, &UploadError{Malformed, fmt.Errorf("empty report")}
 	case blob.Bytes > limit:
-		return nil, 0, &UploadError{"oversized", fmt.Errorf("%d bytes: must be at most %d", blob.Bytes, limit)}
+		return nil, 0, &UploadError{Oversized, fmt.Errorf("%d bytes: must be at most %d", blob.Bytes, limit)}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	a, err := u.assembly(id, blob, limit)
 	if err != nil {
-		return nil, 0, &UploadError{"malformed", err}
+		return nil, 0, &UploadError{Malformed, err}
 	}
 	if u.by[id] != a && offset > 0 {
 		return nil, 0, nil // the earlier pieces were dropped
@@ -51,7 +61,7 @@ func (u *Uploads) Add(id uint32, blob *pb.Blob, offset uint64, data []byte, limi
 	}
 	before := a.Next()
 	if err := a.Add(offset, data); err != nil {
-		return nil, 0, &UploadError{"malformed", err}
+		return nil, 0, &UploadError{Malformed, err}
 	}
 	if !a.Done() {
 		u.by[id] = a
@@ -61,7 +71,7 @@ func (u *Uploads) Add(id uint32, blob *pb.Blob, offset uint64, data []byte, limi
 	u.drop(id, before)
 	whole, err = a.Bytes()
 	if err != nil {
-		return nil, 0, &UploadError{"bad_digest", err}
+		return nil, 0, &UploadError{BadDigest, err}
 	}
 	return whole, 0, nil
 }

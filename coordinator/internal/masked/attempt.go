@@ -235,8 +235,8 @@ func (a *Attempt) end() {
 	}
 }
 
-// Observe adds the attempt to the turnout of its round.
-func (a *Attempt) Observe(t *Turnout, failed bool) {
+// Observe adds the attempt to the attendance of its round.
+func (a *Attempt) Observe(t *Attendance, failed bool) {
 	for _, g := range a.groups {
 		g.observe(t, failed)
 	}

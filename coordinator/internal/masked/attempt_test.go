@@ -137,9 +137,9 @@ func TestAnAttemptAddsUpMaskedUpdates(t *testing.T) {
 	if out, err := a.Mask(1, wire.StepReveal, nil); err != nil || out.State != pb.MaskResponse_SUMMED {
 		t.Errorf("afterwards a device hears %v, %v", out, err)
 	}
-	turnout := NewTurnout()
-	a.Observe(turnout, false)
-	if left := turnout.Uncounted([]uint32{0, 1, 2, 4}); !slices.Equal(left, []uint32{3}) {
+	attendance := NewAttendance()
+	a.Observe(attendance, false)
+	if left := attendance.Uncounted([]uint32{0, 1, 2, 4}); !slices.Equal(left, []uint32{3}) {
 		t.Errorf("devices %v are uncounted", left)
 	}
 }
@@ -160,10 +160,10 @@ func TestAnAttemptWithoutDevicesFails(t *testing.T) {
 	if out, err := a.Mask(1, wire.StepAdvert, nil); err != nil || out.State != pb.MaskResponse_ENDED {
 		t.Errorf("afterwards a device hears %v, %v", out, err)
 	}
-	turnout := NewTurnout()
-	a.Observe(turnout, true)
-	if turnout.left[4] != 1 || len(turnout.begun) != 0 {
-		t.Errorf("%+v", turnout)
+	attendance := NewAttendance()
+	a.Observe(attendance, true)
+	if attendance.left[4] != 1 || len(attendance.begun) != 0 {
+		t.Errorf("%+v", attendance)
 	}
 }
 

@@ -286,7 +286,7 @@ func (g *group) end() {
 	g.ended = !g.summed
 }
 
-func (g *group) observe(t *Turnout, failed bool) {
+func (g *group) observe(t *Attendance, failed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for id := range g.next {

@@ -12,14 +12,14 @@ import (
 // WaitingRoom gathers devices before a masked round whose devices choose when to check in: the
 // protocol must know all of them before it begins.
 type WaitingRoom struct {
-	eligible []uint32 // sorted
-	limit    int
-	turnout  *Turnout
+	eligible   []uint32 // sorted
+	limit      int
+	attendance *Attendance
 
-	mu         sync.Mutex
-	waiting    []uint32
-	full       chan struct{}
-	turnedAway int // check-ins of devices that cannot contribute any more
+	mu       sync.Mutex
+	waiting  []uint32
+	full     chan struct{}
+	declined int // check-ins of devices that cannot contribute any more
 }
 
 // maxLeft is the number of attempts at a round that a device may leave. Then it is not admitted
@@ -30,9 +30,9 @@ const maxLeft = 2
 const quietPeriods = 2
 
 // NewWaitingRoom opens a waiting room for at most limit of the eligible devices.
-func NewWaitingRoom(eligible []uint32, limit int, turnout *Turnout) *WaitingRoom {
+func NewWaitingRoom(eligible []uint32, limit int, attendance *Attendance) *WaitingRoom {
 	return &WaitingRoom{
-		eligible: eligible, limit: min(limit, len(eligible)), turnout: turnout, full: make(chan struct{}),
+		eligible: eligible, limit: min(limit, len(eligible)), attendance: attendance, full: make(chan struct{}),
 	}
 }
 
@@ -44,8 +44,8 @@ func (w *WaitingRoom) Task(id uint32, _ time.Time) *pb.Task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, eligible := slices.BinarySearch(w.eligible, id)
-	if !eligible || w.turnout.left[id] >= maxLeft {
-		w.turnedAway++
+	if !eligible || w.attendance.left[id] >= maxLeft {
+		w.declined++
 		return nil
 	}
 	if len(w.waiting) >= w.limit || slices.Contains(w.waiting, id) {
@@ -58,11 +58,11 @@ func (w *WaitingRoom) Task(id uint32, _ time.Time) *pb.Task {
 	return nil
 }
 
-// TurnAway notes a check-in of a device that cannot contribute any more.
-func (w *WaitingRoom) TurnAway() {
+// Decline notes a check-in of a device that cannot contribute any more.
+func (w *WaitingRoom) Decline() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.turnedAway++
+	w.declined++
 }
 
 // Progress is the number of devices that wait, and of those that it admits.
@@ -112,23 +112,23 @@ func (w *WaitingRoom) admitted() []uint32 {
 func (w *WaitingRoom) takeTurnedAway() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := w.turnedAway
-	w.turnedAway = 0
+	n := w.declined
+	w.declined = 0
 	return n
 }
 
-// Turnout is what devices did in the attempts at a masked round. It is used by one goroutine.
-type Turnout struct {
+// Attendance is what devices did in the attempts at a masked round. It is used by one goroutine.
+type Attendance struct {
 	begun map[uint32]bool
 	left  map[uint32]int // by device ID: failed attempts in which it missed its last step
 }
 
-// NewTurnout returns the turnout before the first attempt.
-func NewTurnout() *Turnout { return &Turnout{map[uint32]bool{}, map[uint32]int{}} }
+// NewAttendance returns the attendance before the first attempt.
+func NewAttendance() *Attendance { return &Attendance{map[uint32]bool{}, map[uint32]int{}} }
 
 // Uncounted lists the devices that began an attempt and are not among the counted ones, which are
 // sorted.
-func (t *Turnout) Uncounted(counted []uint32) (ids []uint32) {
+func (t *Attendance) Uncounted(counted []uint32) (ids []uint32) {
 	for id := range t.begun {
 		if _, in := slices.BinarySearch(counted, id); !in {
 			ids = append(ids, id)

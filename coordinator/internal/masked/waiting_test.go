@@ -10,16 +10,16 @@ import (
 
 func TestTheWaitingRoom(t *testing.T) {
 	now := time.Now()
-	turnout := NewTurnout()
-	turnout.left[3] = maxLeft
-	w := NewWaitingRoom([]uint32{1, 2, 3, 4}, 3, turnout)
+	attendance := NewAttendance()
+	attendance.left[3] = maxLeft
+	w := NewWaitingRoom([]uint32{1, 2, 3, 4}, 3, attendance)
 	for _, id := range []uint32{4, 3, 4, 7, 1} {
 		if w.Task(id, now) != nil {
 			t.Error("a waiting device has a task")
 		}
 	}
-	if n, of := w.Progress(); n != 2 || of != 3 || w.turnedAway != 2 {
-		t.Errorf("%d of %d wait, %d are turned away", n, of, w.turnedAway)
+	if n, of := w.Progress(); n != 2 || of != 3 || w.declined != 2 {
+		t.Errorf("%d of %d wait, %d are declined", n, of, w.declined)
 	}
 	got, err := w.Gather(context.Background(), 2, time.Millisecond)
 	if err != nil || !slices.Equal(got, []uint32{1, 4}) {
@@ -30,8 +30,8 @@ func TestTheWaitingRoom(t *testing.T) {
 	if err != nil || len(got) != 3 {
 		t.Errorf("a full room: %v, %v", got, err)
 	}
-	empty := NewWaitingRoom([]uint32{1, 2}, 2, NewTurnout())
-	empty.TurnAway()
+	empty := NewWaitingRoom([]uint32{1, 2}, 2, NewAttendance())
+	empty.Decline()
 	if got, err := empty.Gather(context.Background(), 2, time.Millisecond); got != nil || err != nil {
 		t.Errorf("only devices that contributed check in: %v, %v", got, err)
 	}

@@ -59,8 +59,8 @@ type ruleState struct {
 	Steps int    `json:"steps,omitempty"`
 }
 
-// Kept is the number of versions that stay on disk.
-const Kept = 10
+// VersionsOnDisk is the number of versions that stay on disk.
+const VersionsOnDisk = 10
 
 const keyPrefix = "version."
 
@@ -248,7 +248,7 @@ func (m *Models) prune() error {
 	if err != nil {
 		return err
 	}
-	old := max(0, len(all)-Kept)
+	old := max(0, len(all)-VersionsOnDisk)
 	for _, v := range all[:old] {
 		if err := m.store.Delete(key(v.Version)); err != nil {
 			return err

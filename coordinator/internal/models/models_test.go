@@ -121,7 +121,7 @@ func TestAnInterruptedSaveIsNotPublished(t *testing.T) {
 		return nil
 	})
 	save(t, m, snapshot(0))
-	for _, at = range []string{"versioned", "marked"} {
+	for _, at = range []string{"versioned", "published"} {
 		if _, err := m.Save(snapshot(1)); !errors.Is(err, cut) {
 			t.Fatalf("%s: %v", at, err)
 		}
@@ -138,11 +138,11 @@ func TestAnInterruptedSaveIsNotPublished(t *testing.T) {
 func TestOldVersionsAndTheirBlobsAreDeleted(t *testing.T) {
 	m := open(t, t.TempDir(), nil)
 	first := save(t, m, snapshot(0))
-	for round := 1; round < Kept+3; round++ {
+	for round := 1; round < VersionsOnDisk+3; round++ {
 		save(t, m, snapshot(round))
 	}
 	all, err := m.List()
-	if err != nil || len(all) != Kept || all[0].Version != 4 {
+	if err != nil || len(all) != VersionsOnDisk || all[0].Version != 4 {
 		t.Fatalf("%d versions, %v", len(all), err)
 	}
 	if _, err := m.Read(first.Values[0]); !errors.Is(err, store.ErrNotFound) {

@@ -177,7 +177,7 @@ func (m *Models) publish(v *Version, manifest *pb.Manifest, rollbacks int) error
 	if err := m.WritePublished(v, rollbacks); err != nil {
 		return err
 	}
-	if err := m.fault("marked"); err != nil {
+	if err := m.fault("published"); err != nil {
 		return err
 	}
 	m.mu.Lock()
