@@ -41,7 +41,8 @@ func termGradients(build Build) error {
 	}
 	unweighted = slices.DeleteFunc(unweighted, isChecked)
 	if len(unweighted) > 0 {
-		return fmt.Errorf("term %q: its weight is 0, and no parameter changes that, so its gradient cannot be checked; "+
+		return fmt.Errorf("term %q: its weight is 0, and no parameter changes that, so its gradient cannot be "+
+			"checked; "+
 			"remove the term or make its weight a parameter", unweighted[0])
 	}
 	return nil
@@ -145,7 +146,8 @@ func newProbe(build Build) (*probe, error) {
 	}
 	if len(a.plan.Visit.Oracles) == 0 {
 		if _, learns := method.As[method.Learner](a.plan.Method); learns {
-			return nil, errors.New("the method is a Learner, but its Visit declares no Oracles; declare the losses whose " +
+			return nil, errors.New("the method is a Learner, but its Visit declares no Oracles; declare the " +
+				"losses whose " +
 				"gradients it follows")
 		}
 		return nil, doesNotApply("the method is not gradient-based")

@@ -179,7 +179,8 @@ func (a *app) killableCoordinator(spec *experiment.Spec, f *fleetFlags, words []
 	args := []string{
 		"serve", "-q", "--state", f.state, "--listen", port, "--deterministic", "--deadline",
 		f.serve.deadline.String(), "--goal", fmt.Sprint(f.serve.goal), "--min-share", fmt.Sprint(f.serve.minShare),
-		"--group-size", fmt.Sprint(f.serve.groupSize), "--eval-every", fmt.Sprint(f.serve.evalEvery), "--data", spec.Data,
+		"--group-size", fmt.Sprint(f.serve.groupSize), "--eval-every", fmt.Sprint(f.serve.evalEvery), "--data",
+		spec.Data,
 	}
 	if f.dataDir != "" {
 		args = append(args, "--data-dir", f.dataDir)

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log"
 	"net"
@@ -119,7 +118,8 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 	fl.DurationVar(&f.deadline, "deadline", 30*time.Second, "time that a round waits for its devices")
 	fl.IntVar(&f.evalEvery, "eval-every", 0, "rounds between evaluations by devices, as masked sums; 0 means none")
 	oldFlag(fl, "readout", "eval-every")
-	fl.IntVar(&f.groupSize, "group-size", 0, "devices per masked sum, which limits the damage of a false report; 0: whole "+
+	fl.IntVar(&f.groupSize, "group-size", 0, "devices per masked sum, which limits the damage of a false report; "+
+		"0: whole "+
 		"cohort")
 	oldFlag(fl, "bucket", "group-size")
 	fl.StringArrayVar(&f.users, "user-column", nil, "user feature and its categories, such as "+
@@ -400,51 +400,4 @@ func (a *app) writeServing(w *localAccess, f *serveFlags, c *coordinator.Coordin
 	}
 	fmt.Fprintf(a.out, "\n  tacit admin status              # shows its progress\n"+
 		"  tacit admin token --uses 100    # creates a token for devices on other machines\n\n")
-}
-
-// roundEnded prints a line for a round that ended.
-func (a *app) roundEnded(e coordinator.Event) {
-	if a.quiet {
-		return
-	}
-	line := fmt.Sprintf("round %d/%d  %d of %d devices  %.2f s", e.Round, e.Rounds, e.Counted, e.Cohort, e.Seconds)
-	if e.Discarded {
-		line += "  discarded: too few devices"
-	}
-	if e.Epsilon > 0 {
-		line += fmt.Sprintf("  eps %.3g", e.Epsilon)
-	}
-	if r := e.Evaluation; r != nil {
-		line += fmt.Sprintf("  HR@10 %s, by devices", withNoise(r.HR10, r))
-		if r.Popular {
-			line += fmt.Sprintf(" (popularity %s)", withNoise(r.PopHR10, r))
-		}
-	} else if e.EvaluationMissed != "" {
-		line += "  no evaluation"
-	}
-	if e.EvaluationMissed != "" {
-		line += ": " + e.EvaluationMissed
-	}
-	fmt.Fprintln(a.err, line)
-}
-
-// repair moves damaged files aside and prints what was kept and lost.
-func (a *app) repair(f *serveFlags) error {
-	report, err := coordinator.Repair(f.state)
-	if err != nil {
-		return err
-	}
-	return a.result(report, func(w io.Writer) error {
-		for _, line := range report.Kept {
-			fmt.Fprintf(w, "kept  %s\n", line)
-		}
-		for _, line := range report.Lost {
-			fmt.Fprintf(w, "LOST  %s\n", line)
-		}
-		if len(report.Lost) == 0 {
-			fmt.Fprintln(w, "nothing was lost")
-		}
-		_, err := fmt.Fprintf(w, "the damaged files are in %s\n", report.Aside)
-		return err
-	})
 }

@@ -27,44 +27,47 @@ func (g GRU) NextItemLoss(run int, keep float32, weighting string) method.Oracle
 		}
 		return n
 	}
-	return learn.Alone(method.Term{Name: "next item", Scale: scale, Grad: func(w *method.Work, b *method.Batch) float64 {
-		n := min(len(w.History), g.Longest) - 1
-		if n < 1 {
-			return 0
-		}
-		mark := w.Mark()
-		defer w.Release(mark)
-		first := int(w.Rand.Uint32n(uint32(len(w.History) - n)))
-		s, places := w.View[g.First+gruItem].Stride, g.places(w)
-		rows, each := places.rows[first:first+n+1], len(places.negatives)/len(w.History)
-		negatives := places.negatives[first*each:]
-		scale := float32(1)
-		switch weighting {
-		case "users":
-			scale = 1 / float32(n)
-		case "roots":
-			scale = 1 / float32(math.Sqrt(float64(n)))
-		}
-		h := g.read(w, rows[:n], keep)[s:]
-		seen, kept := w.Floats(n*s), w.Floats(n*s)
-		copy(seen, h)
-		if keep < 1 {
-			drop(&w.Rand, keep, kept)
-			times(kept, seen)
-		}
-		dh := w.Floats(n * s)
-		clear(dh)
-		loss := 0.0
-		for lo := 0; lo < n; lo += run {
-			hi := min(lo+run, n)
-			loss += g.runLoss(w, rows[lo+1:hi+1], negatives[lo*each:hi*each], scale, seen[lo*s:hi*s], dh[lo*s:hi*s])
-		}
-		if keep < 1 {
-			times(kept, dh)
-		}
-		g.back(w, rows[:n], dh, keep)
-		return loss / float64(n) * float64(b.N)
-	}})
+	return learn.Alone(method.Term{
+		Name: "next item", Scale: scale,
+		Grad: func(w *method.Work, b *method.Batch) float64 {
+			n := min(len(w.History), g.Longest) - 1
+			if n < 1 {
+				return 0
+			}
+			mark := w.Mark()
+			defer w.Release(mark)
+			first := int(w.Rand.Uint32n(uint32(len(w.History) - n)))
+			s, places := w.View[g.First+gruItem].Stride, g.places(w)
+			rows, each := places.rows[first:first+n+1], len(places.negatives)/len(w.History)
+			negatives := places.negatives[first*each:]
+			scale := float32(1)
+			switch weighting {
+			case "users":
+				scale = 1 / float32(n)
+			case "roots":
+				scale = 1 / float32(math.Sqrt(float64(n)))
+			}
+			h := g.read(w, rows[:n], keep)[s:]
+			seen, kept := w.Floats(n*s), w.Floats(n*s)
+			copy(seen, h)
+			if keep < 1 {
+				drop(&w.Rand, keep, kept)
+				times(kept, seen)
+			}
+			dh := w.Floats(n * s)
+			clear(dh)
+			loss := 0.0
+			for lo := 0; lo < n; lo += run {
+				hi := min(lo+run, n)
+				loss += g.runLoss(w, rows[lo+1:hi+1], negatives[lo*each:hi*each], scale, seen[lo*s:hi*s], dh[lo*s:hi*s])
+			}
+			if keep < 1 {
+				times(kept, dh)
+			}
+			g.back(w, rows[:n], dh, keep)
+			return loss / float64(n) * float64(b.N)
+		},
+	})
 }
 
 // runLoss returns the loss of one run of positions, given their states and the rows of the items
