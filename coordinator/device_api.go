@@ -165,7 +165,8 @@ func waitResponse(w *pb.Wait) *pb.CheckInResponse {
 // Fetch reads a piece of a blob that a recent manifest names.
 func (d deviceAPI) Fetch(_ context.Context, r *pb.FetchRequest) (*pb.FetchResponse, error) {
 	if len(r.Hash) != wire.HashBytes {
-		return nil, rpc.Refuse(rpc.Malformed, connect.CodeInvalidArgument, "a hash of %d bytes: must be %d", len(r.Hash),
+		return nil, rpc.Refuse(rpc.Malformed, connect.CodeInvalidArgument, "a hash of %d bytes: must be %d",
+			len(r.Hash),
 			wire.HashBytes)
 	}
 	b := d.models.Blob(store.Hash(r.Hash))

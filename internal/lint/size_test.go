@@ -28,8 +28,8 @@ var wide = map[string]string{
 	"internal/study/experiment": "settings, presets, run folder and progress events of one experiment are " +
 		"one subject",
 	"methods":        "one type for each published method",
-	"privacy/secagg": "each message of the protocol is a type, so that none can stand in for another",
-	"privacy":        "the stages of the stack are names to build with",
+	"privacy/secagg": "each message of the protocol is a type, so that none can be passed for another",
+	"privacy":        "a policy, its stack and what devices enforce are one subject",
 	"wire":           "each thing that travels has a form, a reader and a check",
 	"data": "sets, splits, protocols and the world are one subject to a reader; loaders have " +
 		"no API of their own",

@@ -88,7 +88,8 @@ func checkBlocks(dir string, known map[uint64]head) error {
 			scanFrames(b[at:], func(frame, int) { whole++ })
 			if i < len(blocks)-1 || whole > 0 {
 				rel, _ := filepath.Rel(dir, f.path)
-				return damage(dir, "file "+rel, "the record at byte %d of %d is corrupt: its checksum does not match", at, len(b))
+				return damage(dir, "file "+rel, "the record at byte %d of %d is corrupt: its checksum does not match",
+					at, len(b))
 			}
 			torn = append(torn, cut{f.path, at})
 		}
@@ -97,7 +98,8 @@ func checkBlocks(dir string, known map[uint64]head) error {
 		for id, h := range known {
 			if seen[id] < h.number {
 				rel, _ := filepath.Rel(dir, t.path)
-				return damage(dir, "file "+rel, "the record at byte %d, its last, is corrupt: its checksum does not match", t.at)
+				return damage(dir, "file "+rel, "the record at byte %d, its last, is corrupt: its checksum does "+
+					"not match", t.at)
 			}
 		}
 		if err := os.Truncate(t.path, int64(t.at)); err != nil {

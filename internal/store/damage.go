@@ -30,6 +30,7 @@ func damage(dir, where, format string, args ...any) error {
 	return &Damage{
 		What:  fmt.Sprintf(format, args...),
 		Where: where,
-		Hint:  fmt.Sprintf("`tacit serve --state %s --repair` keeps everything that is intact and says what was lost", dir),
+		Hint: fmt.Sprintf("`tacit serve --state %s --repair` keeps everything that is intact and says what was lost",
+			dir),
 	}
 }

@@ -185,7 +185,8 @@ func (s *Store) Put(key string, value []byte) error {
 		return err
 	}
 	if len(value) > maxValue {
-		return fmt.Errorf("store: value %q has %d bytes: must be at most %d; store it as a blob", key, len(value), maxValue)
+		return fmt.Errorf("store: value %q has %d bytes: must be at most %d; store it as a blob", key, len(value),
+			maxValue)
 	}
 	s.write.Lock()
 	defer s.write.Unlock()
