@@ -74,7 +74,7 @@ func Describe(src Source) Description {
 	c.PerUser = quantiles(sizes, c.Users)
 	c.ratios(perItem)
 	if c.Hash == "" {
-		c.Hash = Hash(src)
+		c.Hash = hashOf(src)
 	}
 	return c
 }

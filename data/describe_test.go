@@ -37,7 +37,7 @@ func TestDescribeMatchesCountsByHand(t *testing.T) {
 func TestDescribeCountsItemsWithoutRows(t *testing.T) {
 	s := &Set{NumItems: 4, Start: []int{0, 2}, Item: []uint32{1, 1}}
 	c := Describe(s)
-	if c.EmptyItems != 3 || c.Duplicates != 1 || c.TailShare != 0 || c.Hash != Hash(s) {
+	if c.EmptyItems != 3 || c.Duplicates != 1 || c.TailShare != 0 || c.Hash != hashOf(s) {
 		t.Errorf("got %+v", c)
 	}
 	if c := Describe(&Set{Start: []int{0}}); c.Users != 0 || c.Rows != 0 || c.Sparsity != 0 {
@@ -61,7 +61,7 @@ func TestDescriptionIsJSONInSnakeCase(t *testing.T) {
 func TestHashIsOfTheContent(t *testing.T) {
 	base := mustLoad(t, "1 a 2 5\n1 b 3 6\n2 a 1 7\n", Options{})
 	same := mustLoad(t, "1 a 2 5\n2 a 1 7\n1 b 3 6\n", Options{}) // rows of other users do not matter
-	if base.Meta.Hash != same.Meta.Hash || base.Meta.Hash != Hash(base) || len(base.Meta.Hash) != 64 {
+	if base.Meta.Hash != same.Meta.Hash || base.Meta.Hash != hashOf(base) || len(base.Meta.Hash) != 64 {
 		t.Errorf("hashes are %s and %s", base.Meta.Hash, same.Meta.Hash)
 	}
 	for _, text := range []string{

@@ -7,14 +7,14 @@ import (
 	"math"
 )
 
-// Hash is the SHA-256 of the indexed rows in hexadecimal. It depends only on users, items, values and times, so
+// hashOf is the SHA-256 of the indexed rows in hexadecimal. It depends only on users, items, values and times, so
 // files in different formats with the same content have the same hash. Names and titles do not count.
 //
 // The hashed stream, all numbers little-endian: "tacit rows 1\n";
 // uint64 users; uint64 items; then for each user: uint64 rows; a byte, 1 if
 // there are values plus 2 if there are times; the items as uint32; the values
 // as float32; the times as int64.
-func Hash(src Source) string {
+func hashOf(src Source) string {
 	le := binary.LittleEndian
 	sum := sha256.New()
 	b := []byte("tacit rows 1\n")

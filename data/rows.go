@@ -47,7 +47,7 @@ func (l *loader) finish() (*Set, error) {
 			s.Time[i] = floor(s.Time[i], per)
 		}
 	}
-	s.Meta.Hash = Hash(s)
+	s.Meta.Hash = hashOf(s)
 	return s, nil
 }
 

@@ -89,7 +89,7 @@ func TestWorldsNeverChange(t *testing.T) {
 		for i, b := range names {
 			sum = (sum*31 + int(b) + i) % 1000003
 		}
-		if got := fmt.Sprintf("%.16s %d", Hash(w), sum); got != want {
+		if got := fmt.Sprintf("%.16s %d", hashOf(w), sum); got != want {
 			t.Errorf("%q: rows and titles are %q, want %q", s, got, want)
 		}
 	}
@@ -98,11 +98,11 @@ func TestWorldsNeverChange(t *testing.T) {
 func TestWorldEqualsItsGeneratedSet(t *testing.T) {
 	w := mustWorld(t, "users=80,items=120")
 	s := w.Generate()
-	if s.Meta.Hash != w.Info().Hash || Hash(s) != Hash(w) || s.Items() != 120 || s.Users() != 80 {
+	if s.Meta.Hash != w.Info().Hash || hashOf(s) != hashOf(w) || s.Items() != 120 || s.Users() != 80 {
 		t.Error("world and set differ")
 	}
 	other := mustWorld(t, "users=80,items=120,seed=2")
-	if other.Info().Hash == w.Info().Hash || Hash(other) == Hash(w) {
+	if other.Info().Hash == w.Info().Hash || hashOf(other) == hashOf(w) {
 		t.Error("worlds with different seeds have the same hash")
 	}
 	if a, b := Describe(w), Describe(s); !reflect.DeepEqual(a, b) {
@@ -168,7 +168,7 @@ func TestUsersCanBeReadInAnyOrderConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if Hash(s) != Hash(w) {
+	if hashOf(s) != hashOf(w) {
 		t.Error("a world wrote to the rows of a set")
 	}
 }

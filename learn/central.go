@@ -41,23 +41,23 @@ func ServerAdam(slots []method.Slot) []method.Slot {
 	return slots
 }
 
-// PoolAdam is one Adam step on slots that ServerAdam returned.
-type PoolAdam struct {
+// poolAdam is one Adam step on slots that ServerAdam returned.
+type poolAdam struct {
 	p     *method.Pool
 	own   int
 	decay float32
-	step  AdamStep
+	step  adamStep
 }
 
 // NextServerAdam increments the step counter and returns the next step.
-func NextServerAdam(p *method.Pool, rate, decay float32) PoolAdam {
+func NextServerAdam(p *method.Pool, rate, decay float32) poolAdam {
 	n := own(p)
-	return PoolAdam{p, n, decay, NextAdam(rate, &p.Value[3*n][0])}
+	return poolAdam{p, n, decay, NextAdam(rate, &p.Value[3*n][0])}
 }
 
 // Move updates the values of a slot from index lo on with the gradient g, after it adds weight
 // decay to g.
-func (a PoolAdam) Move(slot, lo int, g []float32) {
+func (a poolAdam) Move(slot, lo int, g []float32) {
 	p, n := a.p, a.own
 	val, m, v := p.Value[slot][lo:][:len(g)], p.Value[n+2*slot][lo:][:len(g)], p.Value[n+2*slot+1][lo:][:len(g)]
 	if a.decay != 0 {

@@ -112,20 +112,20 @@ func (r *adam) Apply(w *method.Work, b *method.Batch) {
 	}
 }
 
-// AdamStep is one step of Adam with precomputed bias corrections.
-type AdamStep struct{ rate, eps float32 }
+// adamStep is one step of Adam with precomputed bias corrections.
+type adamStep struct{ rate, eps float32 }
 
 const adamB1, adamB2, adamEps = 0.9, 0.999, 1e-8 // Kingma and Ba's constants
 
 // NextAdam increments the step counter and returns the next step.
-func NextAdam(rate float32, steps *float32) AdamStep {
+func NextAdam(rate float32, steps *float32) adamStep {
 	*steps++
 	c1, c2 := 1-power(adamB1, int(*steps)), 1-power(adamB2, int(*steps))
 	root := float32(math.Sqrt(float64(c2)))
-	return AdamStep{float32(rate*root) / c1, float32(adamEps * root)}
+	return adamStep{float32(rate*root) / c1, float32(adamEps * root)}
 }
 
 // Move updates dst and the moments m and v with the gradient g.
-func (s AdamStep) Move(g, m, v, dst []float32) {
+func (s adamStep) Move(g, m, v, dst []float32) {
 	vec.Adam(g, s.rate, adamB1, adamB2, s.eps, m, v, dst)
 }

@@ -20,13 +20,13 @@ const (
 	LayerSlot // the bilinear head's bias, or the first layer's weights
 )
 
-// IsPrivate reports whether a layer of a network stays on the device. Layers are counted from 1;
+// isPrivate reports whether a layer of a network stays on the device. Layers are counted from 1;
 // the output layer is the last.
-type IsPrivate func(layer int) bool
+type isPrivate func(layer int) bool
 
 // Slots returns the slots: item rows are shared; the user's vector and the layers for which
 // stays returns true are private.
-func (s Score) Slots(stays IsPrivate) []method.Slot {
+func (s Score) Slots(stays isPrivate) []method.Slot {
 	unit := method.Init{Kind: method.Normal, A: 1}
 	item := method.Slot{
 		Name: "item", Scope: method.Shared, PerItem: true, Dim: s.Dim, Init: unit,

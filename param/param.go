@@ -241,16 +241,16 @@ func Nearest(s string, candidates []string) string {
 	}
 	best, at := max(2, len(s)/2)+1, ""
 	for _, c := range candidates {
-		if d := Distance(s, c); d < best {
+		if d := distance(s, c); d < best {
 			best, at = d, c
 		}
 	}
 	return at
 }
 
-// Distance returns the edit distance of two words: the number of bytes to add, remove or
+// distance returns the edit distance of two words: the number of bytes to add, remove or
 // replace.
-func Distance(a, b string) int {
+func distance(a, b string) int {
 	prev := make([]int, len(b)+1)
 	for j := range prev {
 		prev[j] = j

@@ -229,7 +229,7 @@ func TestDistanceIsLevenshteinDistance(t *testing.T) {
 	words := []string{"", "a", "ab", "ba", "abc", "acb", "kitten", "sitting", "lambda", "lamda", "xxabxx"}
 	for _, a := range words {
 		for _, b := range words {
-			if got, want := Distance(a, b), slow(a, b); got != want {
+			if got, want := distance(a, b), slow(a, b); got != want {
 				t.Errorf("from %q to %q it is %d edits, want %d", a, b, got, want)
 			}
 		}

@@ -14,4 +14,4 @@ const (
 
 // MaskingRisk is what masked sums are planned for: the share of devices that collude
 // with the coordinator, and the share that drop out.
-var MaskingRisk = secagg.Risk{Corrupt: ColludingShare, Dropped: 0.33}
+var MaskingRisk = secagg.Risk{Corrupt: colludingShare, Dropped: 0.33}

@@ -194,14 +194,14 @@ func (k *Stack) RequiredDevices() int {
 	case k.sampler() == account.Poisson:
 		return 0
 	case k.Trust == Distributed:
-		return k.MinDevices + int(math.Ceil(ColludingShare*k.Expected))
+		return k.MinDevices + int(math.Ceil(colludingShare*k.Expected))
 	}
 	return k.MinDevices
 }
 
-// ColludingShare is the fraction of a cohort that may collude with the coordinator. Their
+// colludingShare is the fraction of a cohort that may collude with the coordinator. Their
 // shares of distributed noise do not count, so RequiredDevices adds as many more.
-const ColludingShare = 0.1
+const colludingShare = 0.1
 
 // tailProbability is the probability that one device's noise is truncated in one round; over
 // a whole run it adds up to a millionth of delta.
