@@ -9,7 +9,7 @@
 package wire
 
 // OldestVersion and NewestVersion are the protocol versions that this program supports.
-const OldestVersion, NewestVersion = 2, 2
+const OldestVersion, NewestVersion = 3, 3
 
 // Limits of messages. Both sides refuse messages that exceed them.
 const (

@@ -561,6 +561,8 @@ type CheckInRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ModelVersion  uint64                 `protobuf:"varint,1,opt,name=model_version,json=modelVersion,proto3" json:"model_version,omitempty"` // version that the device has; 0 if it has none
 	LastReport    *LastReport            `protobuf:"bytes,2,opt,name=last_report,json=lastReport,proto3" json:"last_report,omitempty"`        // the last report that the coordinator counted
+	Software      string                 `protobuf:"bytes,3,opt,name=software,proto3" json:"software,omitempty"`                              // name and version of the device's program, for the operator's device list
+	Held          *SignedManifest        `protobuf:"bytes,4,opt,name=held,proto3" json:"held,omitempty"`                                      // the manifest of model_version, if the coordinator asked for it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -605,6 +607,20 @@ func (x *CheckInRequest) GetModelVersion() uint64 {
 func (x *CheckInRequest) GetLastReport() *LastReport {
 	if x != nil {
 		return x.LastReport
+	}
+	return nil
+}
+
+func (x *CheckInRequest) GetSoftware() string {
+	if x != nil {
+		return x.Software
+	}
+	return ""
+}
+
+func (x *CheckInRequest) GetHeld() *SignedManifest {
+	if x != nil {
+		return x.Held
 	}
 	return nil
 }
@@ -676,7 +692,8 @@ type CheckInResponse struct {
 	//	*CheckInResponse_Wait
 	//	*CheckInResponse_Task
 	Action        isCheckInResponse_Action `protobuf_oneof:"action"`
-	Manifest      *SignedManifest          `protobuf:"bytes,3,opt,name=manifest,proto3" json:"manifest,omitempty"` // the newest model, if the device has an older one or none
+	Manifest      *SignedManifest          `protobuf:"bytes,3,opt,name=manifest,proto3" json:"manifest,omitempty"`                  // the newest model, if the device has an older one or none
+	ShowHeld      bool                     `protobuf:"varint,4,opt,name=show_held,json=showHeld,proto3" json:"show_held,omitempty"` // the device claims a newer version than the coordinator has: it is to show
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -743,6 +760,13 @@ func (x *CheckInResponse) GetManifest() *SignedManifest {
 	return nil
 }
 
+func (x *CheckInResponse) GetShowHeld() bool {
+	if x != nil {
+		return x.ShowHeld
+	}
+	return false
+}
+
 type isCheckInResponse_Action interface {
 	isCheckInResponse_Action()
 }
@@ -763,7 +787,8 @@ type Wait struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AfterMs       uint32                 `protobuf:"varint,1,opt,name=after_ms,json=afterMs,proto3" json:"after_ms,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	Finished      bool                   `protobuf:"varint,3,opt,name=finished,proto3" json:"finished,omitempty"` // all rounds of the run are done
+	Finished      bool                   `protobuf:"varint,3,opt,name=finished,proto3" json:"finished,omitempty"` // all rounds of the run are done, and no other run is scheduled
+	State         string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`        // the coordinator's state, such as training, paused or disk-full
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -817,6 +842,13 @@ func (x *Wait) GetFinished() bool {
 		return x.Finished
 	}
 	return false
+}
+
+func (x *Wait) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
 }
 
 type SignedManifest struct {
@@ -882,10 +914,14 @@ type Manifest struct {
 	Catalogue     *Blob                  `protobuf:"bytes,6,opt,name=catalogue,proto3" json:"catalogue,omitempty"` // a Catalogue
 	Slots         []*Blob                `protobuf:"bytes,7,rep,name=slots,proto3" json:"slots,omitempty"`         // values of the slots that devices read; the hash of any other slot is empty
 	CreatedMs     int64                  `protobuf:"varint,8,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	RolledBack    bool                   `protobuf:"varint,9,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"` // an operator restored an older model
-	Rollbacks     uint32                 `protobuf:"varint,10,opt,name=rollbacks,proto3" json:"rollbacks,omitempty"`                    // number of rollbacks so far; devices report again in the rounds that follow one
-	Features      *Blob                  `protobuf:"bytes,12,opt,name=features,proto3" json:"features,omitempty"`                       // a Features; unset if the method reads no features
-	Patches       []*Patch               `protobuf:"bytes,11,rep,name=patches,proto3" json:"patches,omitempty"`                         // shorter downloads for devices that have an older version
+	RolledBack    bool                   `protobuf:"varint,9,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"`        // an operator restored an older model
+	Rollbacks     uint32                 `protobuf:"varint,10,opt,name=rollbacks,proto3" json:"rollbacks,omitempty"`                           // number of rollbacks so far; devices report again in the rounds that follow one
+	Features      *Blob                  `protobuf:"bytes,12,opt,name=features,proto3" json:"features,omitempty"`                              // a Features; unset if the method reads no features
+	Patches       []*Patch               `protobuf:"bytes,11,rep,name=patches,proto3" json:"patches,omitempty"`                                // shorter downloads for devices that have an older version
+	RunNumber     uint32                 `protobuf:"varint,13,opt,name=run_number,json=runNumber,proto3" json:"run_number,omitempty"`          // of the run in the federation, from 1; never decreases
+	BudgetPeriod  uint32                 `protobuf:"varint,14,opt,name=budget_period,json=budgetPeriod,proto3" json:"budget_period,omitempty"` // from 1; the operator's reset of the privacy budget begins another
+	RunInPeriod   uint32                 `protobuf:"varint,15,opt,name=run_in_period,json=runInPeriod,proto3" json:"run_in_period,omitempty"`  // of the run in the budget period, from 1
+	LedgerLines   uint64                 `protobuf:"varint,16,opt,name=ledger_lines,json=ledgerLines,proto3" json:"ledger_lines,omitempty"`    // lines of the privacy ledger when the version was published; 0 without DP
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1002,6 +1038,34 @@ func (x *Manifest) GetPatches() []*Patch {
 		return x.Patches
 	}
 	return nil
+}
+
+func (x *Manifest) GetRunNumber() uint32 {
+	if x != nil {
+		return x.RunNumber
+	}
+	return 0
+}
+
+func (x *Manifest) GetBudgetPeriod() uint32 {
+	if x != nil {
+		return x.BudgetPeriod
+	}
+	return 0
+}
+
+func (x *Manifest) GetRunInPeriod() uint32 {
+	if x != nil {
+		return x.RunInPeriod
+	}
+	return 0
+}
+
+func (x *Manifest) GetLedgerLines() uint64 {
+	if x != nil {
+		return x.LedgerLines
+	}
+	return 0
 }
 
 // Patch turns an older blob into one that the manifest names. All devices receive the same
@@ -1137,6 +1201,12 @@ type Plan struct {
 	Guarantee     string                 `protobuf:"bytes,14,opt,name=guarantee,proto3" json:"guarantee,omitempty"`                         // the privacy guarantee in words
 	Shape         []uint64               `protobuf:"varint,15,rep,packed,name=shape,proto3" json:"shape,omitempty"`                         // rows and width of each slot; both sides must agree
 	ReportEvery   uint32                 `protobuf:"varint,16,opt,name=report_every,json=reportEvery,proto3" json:"report_every,omitempty"` // a device reports in at most one of this many consecutive rounds; 0 means no limit
+	Runs          uint32                 `protobuf:"varint,18,opt,name=runs,proto3" json:"runs,omitempty"`                                  // runs that the privacy guarantee covers; 0 means 1
+	Cohort        string                 `protobuf:"bytes,19,opt,name=cohort,proto3" json:"cohort,omitempty"`                               // how devices are selected, as text
+	ServerRate    float64                `protobuf:"fixed64,20,opt,name=server_rate,json=serverRate,proto3" json:"server_rate,omitempty"`   // step size of the server
+	Evaluations   uint32                 `protobuf:"varint,21,opt,name=evaluations,proto3" json:"evaluations,omitempty"`                    // evaluations per run that the privacy guarantee covers
+	GroupSize     uint32                 `protobuf:"varint,22,opt,name=group_size,json=groupSize,proto3" json:"group_size,omitempty"`       // approximate number of devices of a masked sum; 0 means the whole cohort
+	Continues     bool                   `protobuf:"varint,23,opt,name=continues,proto3" json:"continues,omitempty"`                        // the run starts from the model of the run before: private state is kept
 	Bits          uint32                 `protobuf:"varint,17,opt,name=bits,proto3" json:"bits,omitempty"`                                  // bits per number in integer sums without a policy (methods with known ranges only); 0 means the maximum
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1282,6 +1352,48 @@ func (x *Plan) GetReportEvery() uint32 {
 		return x.ReportEvery
 	}
 	return 0
+}
+
+func (x *Plan) GetRuns() uint32 {
+	if x != nil {
+		return x.Runs
+	}
+	return 0
+}
+
+func (x *Plan) GetCohort() string {
+	if x != nil {
+		return x.Cohort
+	}
+	return ""
+}
+
+func (x *Plan) GetServerRate() float64 {
+	if x != nil {
+		return x.ServerRate
+	}
+	return 0
+}
+
+func (x *Plan) GetEvaluations() uint32 {
+	if x != nil {
+		return x.Evaluations
+	}
+	return 0
+}
+
+func (x *Plan) GetGroupSize() uint32 {
+	if x != nil {
+		return x.GroupSize
+	}
+	return 0
+}
+
+func (x *Plan) GetContinues() bool {
+	if x != nil {
+		return x.Continues
+	}
+	return false
 }
 
 func (x *Plan) GetBits() uint32 {
@@ -3232,28 +3344,32 @@ const file_tacit_proto_rawDesc = "" +
 	"\tdevice_id\x18\x04 \x01(\rR\bdeviceId\"W\n" +
 	"\rEnrolResponse\x12\x1b\n" +
 	"\tdevice_id\x18\x01 \x01(\rR\bdeviceId\x12)\n" +
-	"\x10already_enrolled\x18\x02 \x01(\bR\x0falreadyEnrolled\"l\n" +
+	"\x10already_enrolled\x18\x02 \x01(\bR\x0falreadyEnrolled\"\xb6\x01\n" +
 	"\x0eCheckInRequest\x12#\n" +
 	"\rmodel_version\x18\x01 \x01(\x04R\fmodelVersion\x125\n" +
 	"\vlast_report\x18\x02 \x01(\v2\x14.tacit.v1.LastReportR\n" +
-	"lastReport\"L\n" +
+	"lastReport\x12\x1a\n" +
+	"\bsoftware\x18\x03 \x01(\tR\bsoftware\x12,\n" +
+	"\x04held\x18\x04 \x01(\v2\x18.tacit.v1.SignedManifestR\x04held\"L\n" +
 	"\n" +
 	"LastReport\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\fR\x03run\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\fR\x06digest\"\x9d\x01\n" +
+	"\x06digest\x18\x03 \x01(\fR\x06digest\"\xba\x01\n" +
 	"\x0fCheckInResponse\x12$\n" +
 	"\x04wait\x18\x01 \x01(\v2\x0e.tacit.v1.WaitH\x00R\x04wait\x12$\n" +
 	"\x04task\x18\x02 \x01(\v2\x0e.tacit.v1.TaskH\x00R\x04task\x124\n" +
-	"\bmanifest\x18\x03 \x01(\v2\x18.tacit.v1.SignedManifestR\bmanifestB\b\n" +
-	"\x06action\"U\n" +
+	"\bmanifest\x18\x03 \x01(\v2\x18.tacit.v1.SignedManifestR\bmanifest\x12\x1b\n" +
+	"\tshow_held\x18\x04 \x01(\bR\bshowHeldB\b\n" +
+	"\x06action\"k\n" +
 	"\x04Wait\x12\x19\n" +
 	"\bafter_ms\x18\x01 \x01(\rR\aafterMs\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bfinished\x18\x03 \x01(\bR\bfinished\"B\n" +
+	"\bfinished\x18\x03 \x01(\bR\bfinished\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\"B\n" +
 	"\x0eSignedManifest\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\x99\x03\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xa4\x04\n" +
 	"\bManifest\x12\x1e\n" +
 	"\n" +
 	"federation\x18\x01 \x01(\fR\n" +
@@ -3271,14 +3387,19 @@ const file_tacit_proto_rawDesc = "" +
 	"\trollbacks\x18\n" +
 	" \x01(\rR\trollbacks\x12*\n" +
 	"\bfeatures\x18\f \x01(\v2\x0e.tacit.v1.BlobR\bfeatures\x12)\n" +
-	"\apatches\x18\v \x03(\v2\x0f.tacit.v1.PatchR\apatches\"i\n" +
+	"\apatches\x18\v \x03(\v2\x0f.tacit.v1.PatchR\apatches\x12\x1d\n" +
+	"\n" +
+	"run_number\x18\r \x01(\rR\trunNumber\x12#\n" +
+	"\rbudget_period\x18\x0e \x01(\rR\fbudgetPeriod\x12\"\n" +
+	"\rrun_in_period\x18\x0f \x01(\rR\vrunInPeriod\x12!\n" +
+	"\fledger_lines\x18\x10 \x01(\x04R\vledgerLines\"i\n" +
 	"\x05Patch\x12\"\n" +
 	"\x04base\x18\x01 \x01(\v2\x0e.tacit.v1.BlobR\x04base\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\fR\x06target\x12$\n" +
 	"\x05patch\x18\x03 \x01(\v2\x0e.tacit.v1.BlobR\x05patch\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xb6\x03\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xe2\x04\n" +
 	"\x04Plan\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12)\n" +
 	"\x06params\x18\x02 \x03(\v2\x11.tacit.v1.SettingR\x06params\x12\x14\n" +
@@ -3297,6 +3418,14 @@ const file_tacit_proto_rawDesc = "" +
 	"\tguarantee\x18\x0e \x01(\tR\tguarantee\x12\x14\n" +
 	"\x05shape\x18\x0f \x03(\x04R\x05shape\x12!\n" +
 	"\freport_every\x18\x10 \x01(\rR\vreportEvery\x12\x12\n" +
+	"\x04runs\x18\x12 \x01(\rR\x04runs\x12\x16\n" +
+	"\x06cohort\x18\x13 \x01(\tR\x06cohort\x12\x1f\n" +
+	"\vserver_rate\x18\x14 \x01(\x01R\n" +
+	"serverRate\x12 \n" +
+	"\vevaluations\x18\x15 \x01(\rR\vevaluations\x12\x1d\n" +
+	"\n" +
+	"group_size\x18\x16 \x01(\rR\tgroupSize\x12\x1c\n" +
+	"\tcontinues\x18\x17 \x01(\bR\tcontinues\x12\x12\n" +
 	"\x04bits\x18\x11 \x01(\rR\x04bits\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -3548,70 +3677,71 @@ var file_tacit_proto_goTypes = []any{
 var file_tacit_proto_depIdxs = []int32{
 	6,  // 0: tacit.v1.HelloResponse.limits:type_name -> tacit.v1.Limits
 	10, // 1: tacit.v1.CheckInRequest.last_report:type_name -> tacit.v1.LastReport
-	12, // 2: tacit.v1.CheckInResponse.wait:type_name -> tacit.v1.Wait
-	23, // 3: tacit.v1.CheckInResponse.task:type_name -> tacit.v1.Task
-	13, // 4: tacit.v1.CheckInResponse.manifest:type_name -> tacit.v1.SignedManifest
-	16, // 5: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
-	16, // 6: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
-	16, // 7: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
-	16, // 8: tacit.v1.Manifest.features:type_name -> tacit.v1.Blob
-	15, // 9: tacit.v1.Manifest.patches:type_name -> tacit.v1.Patch
-	16, // 10: tacit.v1.Patch.base:type_name -> tacit.v1.Blob
-	16, // 11: tacit.v1.Patch.patch:type_name -> tacit.v1.Blob
-	18, // 12: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
-	20, // 13: tacit.v1.Features.columns:type_name -> tacit.v1.Column
-	2,  // 14: tacit.v1.Column.side:type_name -> tacit.v1.Column.Side
-	22, // 15: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
-	18, // 16: tacit.v1.Item.features:type_name -> tacit.v1.Setting
-	0,  // 17: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
-	24, // 18: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
-	25, // 19: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
-	0,  // 20: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
-	1,  // 21: tacit.v1.ReportResponse.state:type_name -> tacit.v1.ReportState
-	3,  // 22: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
-	22, // 23: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
-	19, // 24: tacit.v1.BeginRequest.features:type_name -> tacit.v1.Features
-	13, // 25: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.SignedManifest
-	22, // 26: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
-	4,  // 27: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
-	7,  // 28: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
-	9,  // 29: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
-	26, // 30: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
-	28, // 31: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
-	30, // 32: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
-	32, // 33: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
-	34, // 34: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
-	36, // 35: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
-	37, // 36: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
-	39, // 37: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
-	40, // 38: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
-	41, // 39: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
-	43, // 40: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
-	44, // 41: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
-	46, // 42: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
-	47, // 43: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
-	5,  // 44: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
-	8,  // 45: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
-	11, // 46: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
-	27, // 47: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
-	29, // 48: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
-	31, // 49: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
-	33, // 50: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
-	35, // 51: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
-	35, // 52: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
-	38, // 53: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
-	35, // 54: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
-	35, // 55: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
-	42, // 56: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
-	35, // 57: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
-	45, // 58: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
-	27, // 59: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
-	48, // 60: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
-	44, // [44:61] is the sub-list for method output_type
-	27, // [27:44] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	13, // 2: tacit.v1.CheckInRequest.held:type_name -> tacit.v1.SignedManifest
+	12, // 3: tacit.v1.CheckInResponse.wait:type_name -> tacit.v1.Wait
+	23, // 4: tacit.v1.CheckInResponse.task:type_name -> tacit.v1.Task
+	13, // 5: tacit.v1.CheckInResponse.manifest:type_name -> tacit.v1.SignedManifest
+	16, // 6: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
+	16, // 7: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
+	16, // 8: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
+	16, // 9: tacit.v1.Manifest.features:type_name -> tacit.v1.Blob
+	15, // 10: tacit.v1.Manifest.patches:type_name -> tacit.v1.Patch
+	16, // 11: tacit.v1.Patch.base:type_name -> tacit.v1.Blob
+	16, // 12: tacit.v1.Patch.patch:type_name -> tacit.v1.Blob
+	18, // 13: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
+	20, // 14: tacit.v1.Features.columns:type_name -> tacit.v1.Column
+	2,  // 15: tacit.v1.Column.side:type_name -> tacit.v1.Column.Side
+	22, // 16: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
+	18, // 17: tacit.v1.Item.features:type_name -> tacit.v1.Setting
+	0,  // 18: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
+	24, // 19: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
+	25, // 20: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
+	0,  // 21: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
+	1,  // 22: tacit.v1.ReportResponse.state:type_name -> tacit.v1.ReportState
+	3,  // 23: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
+	22, // 24: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
+	19, // 25: tacit.v1.BeginRequest.features:type_name -> tacit.v1.Features
+	13, // 26: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.SignedManifest
+	22, // 27: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
+	4,  // 28: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
+	7,  // 29: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
+	9,  // 30: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
+	26, // 31: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
+	28, // 32: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
+	30, // 33: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
+	32, // 34: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
+	34, // 35: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
+	36, // 36: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
+	37, // 37: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
+	39, // 38: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
+	40, // 39: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
+	41, // 40: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
+	43, // 41: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
+	44, // 42: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
+	46, // 43: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
+	47, // 44: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
+	5,  // 45: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
+	8,  // 46: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
+	11, // 47: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
+	27, // 48: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
+	29, // 49: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
+	31, // 50: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
+	33, // 51: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
+	35, // 52: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
+	35, // 53: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
+	38, // 54: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
+	35, // 55: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
+	35, // 56: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
+	42, // 57: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
+	35, // 58: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
+	45, // 59: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
+	27, // 60: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
+	48, // 61: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
+	45, // [45:62] is the sub-list for method output_type
+	28, // [28:45] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_tacit_proto_init() }
