@@ -69,11 +69,7 @@ func (c *Coordinator) setBound(e *round.Engine, p *local.Plan) error {
 // buildStack builds the privacy stack.
 func (c *Coordinator) buildStack(e *round.Engine, p *local.Plan) error {
 	s := &c.settings
-	evaluations := 0
-	if s.EvalEvery > 0 {
-		evaluations = (s.Rounds + s.EvalEvery - 1) / s.EvalEvery
-	}
-	set := s.PrivacyRun(s.Method, p, s.Devices, s.Masked, s.Masked, evaluations)
+	set := s.PrivacyRun(s.Method, p, s.Devices, s.Masked, s.Masked, s.evaluations())
 	var err error
 	if e.Stack, err = privacy.Build(s.DP, set); err != nil {
 		return err

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,6 +123,14 @@ func (s *Settings) evaluatesAfter(t int) bool {
 	return s.EvalEvery > 0 && ((t+1)%s.EvalEvery == 0 || t+1 == s.Rounds)
 }
 
+// evaluations is the number of evaluations of a run, which the privacy guarantee covers.
+func (s *Settings) evaluations() int {
+	if s.EvalEvery <= 0 {
+		return 0
+	}
+	return (s.Rounds + s.EvalEvery - 1) / s.EvalEvery
+}
+
 // build makes the method.
 func (s *Settings) build() (method.Method, error) {
 	registry := s.methods
@@ -226,9 +235,11 @@ func (s *Settings) message(p *local.Plan, features *rows.Features, guarantee str
 	out := &pb.Plan{
 		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds),
 		Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
-		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Policy: s.DP.WireText(), Guarantee: guarantee,
+		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Guarantee: guarantee,
 		Bits:        uint32(s.bits()),
 		ReportEvery: uint32(s.reportEvery()),
+		Policy:      textOf(s.DP), Cohort: textOf(s.Cohort), ServerRate: s.Server.Rate,
+		Evaluations: uint32(s.evaluations()), GroupSize: uint32(s.GroupSize), Runs: 1,
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Params)) {
 		out.Params = append(out.Params, &pb.Setting{Key: k, Value: s.Params[k]})
@@ -244,6 +255,15 @@ func (s *Settings) message(p *local.Plan, features *rows.Features, guarantee str
 		out.Shape = append(out.Shape, uint64(p.Slots[i].Rows), uint64(p.Slots[i].Dim))
 	}
 	return out
+}
+
+// textOf is the text form of a setting.
+func textOf(m encoding.TextMarshaler) string {
+	b, err := m.MarshalText()
+	if err != nil {
+		panic(err) // every policy and every cohort has a text form
+	}
+	return string(b)
 }
 
 func (s *Settings) text() []byte {

@@ -260,33 +260,18 @@ func (f *field) set(p *Policy, value string) (err error) {
 
 // MarshalText writes the keys that differ from their defaults.
 func (p Policy) MarshalText() ([]byte, error) {
-	return []byte(p.text(func(f *field) string { return f.key })), nil
-}
-
-// WireText is the text form of protocol version 2, which keeps the first spelling of every key:
-// devices of earlier releases must be able to read it.
-func (p Policy) WireText() string {
-	return p.text(func(f *field) string {
-		if f.old != "" {
-			return f.old
-		}
-		return f.key
-	})
-}
-
-func (p Policy) text(name func(*field) string) string {
 	if !p.On() {
-		return "none"
+		return []byte("none"), nil
 	}
 	var words []string
 	d := defaultPolicy()
 	for i := range fields {
 		f := &fields[i]
 		if v := f.get(&p); v != f.get(&d) {
-			words = append(words, name(f)+"="+v)
+			words = append(words, f.key+"="+v)
 		}
 	}
-	return strings.Join(words, ",")
+	return []byte(strings.Join(words, ",")), nil
 }
 
 // UnmarshalText parses the text form.

@@ -42,9 +42,6 @@ func TestPolicyTextRoundTrips(t *testing.T) {
 	if b, _ := old.MarshalText(); string(b) != "epsilon=3,trust=distributed,min-devices=50" {
 		t.Errorf("the old spelling of two keys became %q", b)
 	}
-	if text := old.WireText(); text != "epsilon=3,against=distributed,least=50" {
-		t.Errorf("devices of earlier releases would be sent %q", text)
-	}
 	for text, want := range map[string]string{
 		"epsilon=8,trust=local,against=local": "twice",
 		"epsilon":                             "epsilon needs a value, such as epsilon=8",

@@ -18,6 +18,7 @@ const (
 	maxRounds     = 1_000_000  // rounds of a run
 	maxLength     = 1 << 28    // numbers in all slots of a model, and in an update
 	MaxBlobBytes  = 1 << 30    // bytes of one blob
+	maxRuns       = 1_000_000  // runs of a federation
 	maxSlots      = 256        // slots of a method
 	maxTextBytes  = 512        // bytes of a title and of other short texts
 	maxSmallBytes = 64 << 10   // bytes of a plan and of a manifest

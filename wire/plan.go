@@ -126,6 +126,14 @@ func checkPlan(p *pb.Plan) error {
 		return fmt.Errorf("plan with a privacy policy and sums of %d bits: the policy sets the bits", p.Bits)
 	case p.Bits > secagg.MaxBits:
 		return fmt.Errorf("sums of %d bits: must be at most %d", p.Bits, secagg.MaxBits)
+	case p.Runs > maxRuns:
+		return fmt.Errorf("plan with a privacy guarantee for %d runs: must be at most %d", p.Runs, maxRuns)
+	case p.Evaluations > maxRounds:
+		return fmt.Errorf("plan of %d evaluations: must be at most %d", p.Evaluations, maxRounds)
+	case p.GroupSize > MaxDevices:
+		return fmt.Errorf("plan with masked sums of %d devices: must be at most %d", p.GroupSize, MaxDevices)
+	case !(p.ServerRate >= 0 && p.ServerRate <= 1e12):
+		return fmt.Errorf("plan with a server rate of %g: must be 0 to 1e12", p.ServerRate)
 	case p.Batch > 1<<20:
 		return fmt.Errorf("batches of %d: must be at most %d", p.Batch, 1<<20)
 	case p.Negatives > 1<<10:
@@ -139,7 +147,7 @@ func checkPlan(p *pb.Plan) error {
 	if _, err := numbers(p); err != nil {
 		return err
 	}
-	texts := []string{p.Method, p.Keep, p.Cover}
+	texts := []string{p.Method, p.Keep, p.Cover, p.Cohort}
 	for _, s := range p.Params {
 		texts = append(texts, s.GetKey(), s.GetValue())
 	}

@@ -157,5 +157,8 @@ func CheckWait(w *pb.Wait) error {
 	if w.GetAfterMs() > week {
 		return fmt.Errorf("wait of %d ms: must be at most %d", w.GetAfterMs(), week)
 	}
+	if err := text(w.GetState(), "the state of the coordinator", maxTextBytes, false); err != nil {
+		return err
+	}
 	return text(w.GetReason(), "the reason to wait", maxTextBytes, false)
 }
