@@ -157,7 +157,7 @@ func (c *Coordinator) openParts() (err error) {
 	c.models = models.New(models.Options{
 		Store: c.st, Dir: c.opt.Dir, Federation: c.identity.id[:], Signer: c.identity.key, Fault: c.fault,
 	})
-	if c.devices, err = enrolment.Open(c.st); err != nil {
+	if c.devices, err = enrolment.Open(c.st, c.now()); err != nil {
 		return err
 	}
 	if c.catalogue, err = catalogue.Open(c.st); err != nil {

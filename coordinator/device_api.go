@@ -55,8 +55,8 @@ func (d deviceAPI) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResp
 		return nil, rpc.Refuse(rpc.BadSignature, connect.CodeUnauthenticated,
 			"the request is signed with another key than the one that it enrols")
 	}
-	if _, _, revoked := d.devices.Lookup(key); revoked {
-		return nil, errRevoked()
+	if _, _, barred := d.devices.Lookup(key); barred != "" && barred != enrolment.Left {
+		return nil, refuseBarred(barred)
 	}
 	var wanted *uint32
 	if r.WantsDeviceId {
@@ -79,9 +79,9 @@ func (d deviceAPI) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResp
 	return &pb.EnrolResponse{DeviceId: id, AlreadyEnrolled: again}, nil
 }
 
-// Leave revokes a device at its own request.
+// Leave ends a device's enrolment at its own request.
 func (d deviceAPI) Leave(ctx context.Context, _ *pb.LeaveRequest) (*pb.LeaveResponse, error) {
-	if err := d.devices.Revoke(callerID(ctx)); err != nil {
+	if err := d.devices.Leave(callerID(ctx)); err != nil {
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
 	d.progress.count("left", 1)
@@ -95,18 +95,27 @@ func callerID(ctx context.Context) uint32 {
 
 // lookup finds the device ID of a key, for the server.
 func (c *Coordinator) lookup(key [32]byte) (uint32, error) {
-	id, known, revoked := c.devices.Lookup(key[:])
-	switch {
-	case !known:
+	id, known, barred := c.devices.Lookup(key[:])
+	if !known {
 		return 0, rpc.Refuse(rpc.UnknownKey, connect.CodeUnauthenticated, "this device is not enrolled")
-	case revoked:
-		return 0, errRevoked()
 	}
-	return id, nil
+	return id, refuseBarred(barred)
 }
 
-func errRevoked() error {
-	return rpc.Refuse(rpc.Revoked, connect.CodePermissionDenied, "this device was revoked")
+// refuseBarred refuses a device that may not take part; nil if it may. The reason of an exclusion is for
+// the operator: it would tell a liar what was noticed.
+func refuseBarred(s enrolment.State) error {
+	switch s {
+	case enrolment.Revoked:
+		return rpc.Refuse(rpc.Revoked, connect.CodePermissionDenied, "this device was revoked")
+	case enrolment.Excluded:
+		return rpc.Refuse(rpc.Excluded, connect.CodePermissionDenied,
+			"this device was excluded because its messages were invalid; ask the operator to readmit it")
+	case enrolment.Left:
+		return rpc.Refuse(rpc.UnknownKey, connect.CodeUnauthenticated,
+			"this device has left the federation; enrol again with a new token")
+	}
+	return nil
 }
 
 // Config is what a server of the federation needs. The caller adds limits and the operator's token.
@@ -119,7 +128,7 @@ func (c *Coordinator) Config() rpc.Config {
 // seen notes that a device of the run is present.
 func (c *Coordinator) seen(id uint32) {
 	if int(id) < c.settings.Devices {
-		c.devices.Seen(id, c.now())
+		c.devices.Seen(id, c.now(), c.settings.Deadline)
 	}
 }
 

@@ -123,31 +123,36 @@ func TestAHighDeviceIDIsOrdinary(t *testing.T) {
 	}
 }
 
-// Devices that leave or are revoked are refused, also after a restart; others are not.
+// Devices that left, were revoked or are excluded are refused, also after a restart; others are not.
 func TestLeavingAndRevoking(t *testing.T) {
 	ctx := context.Background()
-	s := small(3)
+	s := small(4)
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
-	d := r.enrolled(3)
+	d := r.enrolled(4)
 	if _, err := d[0].Leave(ctx, &pb.LeaveRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: 3}); err == nil {
+	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: 4}); err == nil {
 		t.Error("an unknown device ID is revoked")
+	}
+	if err := r.c.devices.Exclude(2, "round 1: a share is wrong"); err != nil {
+		t.Fatal(err)
 	}
 	check := func() {
 		t.Helper()
-		for i := range 2 {
+		for i, code := range []string{rpc.UnknownKey, rpc.Revoked, rpc.Excluded} {
 			_, err := r.newDevice(i).CheckIn(ctx, &pb.CheckInRequest{})
-			r.refused(err, rpc.Revoked)
-			_, err = r.newDevice(i).enrol(r.token)
-			r.refused(err, rpc.Revoked)
+			r.refused(err, code)
+			if code != rpc.UnknownKey { // a device that left may enrol again
+				_, err = r.newDevice(i).enrol(r.token)
+				r.refused(err, code)
+			}
 		}
-		if _, err := r.newDevice(2).CheckIn(ctx, &pb.CheckInRequest{}); err != nil {
+		if _, err := r.newDevice(3).CheckIn(ctx, &pb.CheckInRequest{}); err != nil {
 			t.Error(err)
 		}
 		_, err := r.newDevice("nobody").CheckIn(ctx, &pb.CheckInRequest{})
@@ -157,6 +162,17 @@ func TestLeavingAndRevoking(t *testing.T) {
 	r.stop()
 	r = open(t, dir, nil, nil)
 	check()
+	if a, err := r.newDevice(0).enrol(r.token); err != nil || a.DeviceId != 0 || !a.AlreadyEnrolled {
+		t.Errorf("a device that left enrols again: %v, %v", a, err)
+	}
+	if err := r.c.devices.Readmit(2); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{0, 2} {
+		if _, err := r.newDevice(i).CheckIn(ctx, &pb.CheckInRequest{}); err != nil {
+			t.Errorf("device %d: %v", i, err)
+		}
+	}
 }
 
 // The key that signs is the key that is enrolled.

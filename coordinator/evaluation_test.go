@@ -474,7 +474,7 @@ func TestAnEvaluationAsksPresentDevices(t *testing.T) {
 		0: 4 * time.Hour, 1: s.Deadline / 2, 2: s.Deadline * 2,
 		5: 4 * time.Hour,
 	} {
-		r.c.devices.Seen(id, now.Add(-ago))
+		r.c.devices.Seen(id, now.Add(-ago), 0)
 	}
 	d[3].check()
 	if _, err := d[4].Mask(context.Background(), &pb.MaskRequest{Run: task.Run}); err != nil {

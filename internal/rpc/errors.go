@@ -14,6 +14,7 @@ const (
 	WrongVersion = "wrong_version"
 	UnknownKey   = "unknown_key"
 	Revoked      = "revoked"
+	Excluded     = "excluded" // the device was proven to lie
 	BadSignature = "bad_signature"
 	StaleTime    = "stale_time"
 	Replayed     = "replayed"

@@ -1,15 +1,11 @@
 // Package enrolment registers devices: it gives each public key a device ID, once and for all,
-// checks the tokens that allow it, and remembers which devices left or were revoked and when each
-// was last heard of. It never learns anything else about a device. Its one convention: a change is
-// on disk, in an append-only log, before anybody sees it.
+// checks the tokens that allow it, remembers which devices left, were revoked or are excluded, and
+// knows which of the others are active. It never learns anything about a device's user. Its one
+// convention: a change is on disk, in an append-only log, before anybody sees it.
 package enrolment
 
 import (
 	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +24,18 @@ var (
 	ErrBusy  = errors.New("another request enrols this key; try again")
 )
 
+// State is how a device stands with the federation.
+type State string
+
+// The states of a device. The first two are those of an enrolled device.
+const (
+	Active   State = "active"
+	Overdue  State = "overdue"  // it did not check in when it was expected
+	Left     State = "left"     // by its own wish; it may enrol again
+	Revoked  State = "revoked"  // by the operator
+	Excluded State = "excluded" // proven to lie
+)
+
 // Registry is the devices of one federation. Its methods may be called from many goroutines.
 type Registry struct {
 	store *store.Store
@@ -35,38 +43,52 @@ type Registry struct {
 
 	mu        sync.RWMutex
 	idOf      map[string]uint32 // by key
-	keyOf     map[uint32]string // by device ID
-	revoked   map[uint32]bool   // by device ID: left or revoked
-	firstFree uint32            // all IDs below it are taken
-	enrolled  int
-	tokens    map[string]*token // by hash
+	devices   map[uint32]*device
+	reserved  map[uint32]bool   // IDs whose enrolment is being written
 	writing   map[string]string // by key whose enrolment is being written: the hash of its token
-	changed   chan struct{}     // closed and replaced when a device enrols
-	lastSeen  []int64           // by device ID, in Unix nanoseconds; 0 for never
+	firstFree uint32            // all IDs below it are taken
+	members   int               // devices that are enrolled now
+	tokens    map[string]*token // by hash
+	changed   chan struct{}     // closed and replaced when the set of active devices may have changed
+	active    activeCache
+}
+
+// device is one device. The fields above seen change under the registry's lock only.
+type device struct {
+	key      string
+	barred   State  // Left, Revoked, Excluded, or empty for an enrolled device
+	reason   string // why it is excluded
+	note     string // of the token that it enrolled with
+	enrolled int64  // in Unix seconds
+	presence
 }
 
 // change is one entry of the log. A record holds several.
 type change struct {
-	ID      uint32 `json:"s"`
-	Key     []byte `json:"k,omitempty"`
-	Token   string `json:"t,omitempty"` // hash of the token that was used
-	Revoked bool   `json:"gone,omitempty"`
-	Made    *token `json:"made,omitempty"`
+	Op     string `json:"op"`
+	ID     uint32 `json:"id,omitempty"`
+	Key    []byte `json:"key,omitempty"`
+	Token  string `json:"token,omitempty"` // hash of the token that was used
+	Reason string `json:"reason,omitempty"`
+	At     int64  `json:"at,omitempty"` // in Unix seconds
+	Made   *token `json:"made,omitempty"`
 }
 
-// token allows a number of devices to enrol before it expires.
-type token struct {
-	Hash    string    `json:"hash"`
-	Uses    int       `json:"uses"`
-	Expires time.Time `json:"ends"`
-	Note    string    `json:"note,omitempty"`
-	used    int
-}
+// The operations of the log.
+const (
+	opEnrol   = "enrol"
+	opLeave   = "leave"
+	opRevoke  = "revoke"
+	opExclude = "exclude"
+	opReadmit = "readmit"
+	opToken   = "token"
+)
 
-const logName = "seats" // the name that state folders have always had
+const logName = "devices"
 
-// Open loads the registry from the store. The caller closes it before the store.
-func Open(st *store.Store) (*Registry, error) {
+// Open loads the registry from the store. The caller closes it before the store. A device counts as
+// present until it has had a grace period to check in.
+func Open(st *store.Store, now time.Time) (*Registry, error) {
 	r := newRegistry()
 	r.store = st
 	err := st.Replay(logName, func(record []byte) error {
@@ -82,13 +104,16 @@ func Open(st *store.Store) (*Registry, error) {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
+	for _, d := range r.devices {
+		d.due.Store(now.Add(RestartGrace).UnixNano())
+	}
 	r.queue = batch.New(r.commit)
 	return r, nil
 }
 
 func newRegistry() *Registry {
 	return &Registry{
-		idOf: map[string]uint32{}, keyOf: map[uint32]string{}, revoked: map[uint32]bool{},
+		idOf: map[string]uint32{}, devices: map[uint32]*device{}, reserved: map[uint32]bool{},
 		tokens: map[string]*token{}, writing: map[string]string{}, changed: make(chan struct{}),
 	}
 }
@@ -97,74 +122,90 @@ func newRegistry() *Registry {
 func (r *Registry) Close() { r.queue.Stop() }
 
 // Enrol returns the device ID of a key. A new key gets the wanted ID if it is free and below
-// limit, otherwise the lowest free one, and is on disk when Enrol returns. again reports that the
-// key was enrolled before; then no token is needed.
+// limit, otherwise the lowest free one, and is on disk when Enrol returns. A key that left enrols
+// again with a token and keeps its ID. again reports that the key was enrolled before; a device that
+// did not leave needs no token then.
 func (r *Registry) Enrol(key ed25519.PublicKey, token string, wanted *uint32, limit int, now time.Time) (
 	id uint32, again bool, err error,
 ) {
 	c, again, err := r.reserve(key, token, wanted, limit, now)
-	if err != nil || again {
+	if err != nil || c.Op == "" {
 		return c.ID, again, err
 	}
 	if err := r.queue.Do(c); err != nil {
 		r.release(c)
 		return 0, false, err
 	}
-	return c.ID, false, nil
+	return c.ID, again, nil
 }
 
-// Lookup finds the device ID of a key, and whether that device left or was revoked.
-func (r *Registry) Lookup(key ed25519.PublicKey) (id uint32, known, revoked bool) {
+// Lookup finds the device ID of a key. barred is Left, Revoked or Excluded if the device may not take
+// part, and empty otherwise.
+func (r *Registry) Lookup(key ed25519.PublicKey) (id uint32, known bool, barred State) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	id, known = r.idOf[string(key)]
-	return id, known, known && r.revoked[id]
+	if known {
+		barred = r.devices[id].barred
+	}
+	return id, known, barred
 }
 
 // Enrolled reports whether a device ID is taken, now or in the past.
 func (r *Registry) Enrolled(id uint32) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.keyOf[id] != ""
+	return r.devices[id] != nil
 }
 
-// Count is the number of devices that ever enrolled, and a channel that closes when it changes.
+// Barred is Left, Revoked or Excluded if a device may not take part, and empty otherwise.
+func (r *Registry) Barred(id uint32) State {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if d := r.devices[id]; d != nil {
+		return d.barred
+	}
+	return ""
+}
+
+// Count is the number of devices that are enrolled now, and a channel that closes when the set of
+// active devices may have changed.
 func (r *Registry) Count() (int, <-chan struct{}) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.enrolled, r.changed
+	return r.members, r.changed
 }
 
-// Revoke refuses a device's requests from now on. A device that leaves is revoked too.
-func (r *Registry) Revoke(id uint32) error { return r.queue.Do(change{ID: id, Revoked: true}) }
+// Leave ends a device's enrolment by its own wish.
+func (r *Registry) Leave(id uint32) error { return r.queue.Do(change{Op: opLeave, ID: id}) }
 
-// NewToken makes a token that lets a number of devices enrol until it expires.
-func (r *Registry) NewToken(uses int, expires time.Time, note string) (string, error) {
-	text, t := newToken(uses, expires, note)
-	return text, r.queue.Do(change{Made: &t})
+// Revoke refuses a device's requests from now on.
+func (r *Registry) Revoke(id uint32) error { return r.queue.Do(change{Op: opRevoke, ID: id}) }
+
+// Exclude refuses the requests of a device that was proven to lie. The reason is kept.
+func (r *Registry) Exclude(id uint32, reason string) error {
+	return r.queue.Do(change{Op: opExclude, ID: id, Reason: bounded(reason)})
 }
 
-// Seen notes that a device was heard of. It is kept in memory only, 8 bytes for each ID up to the
-// highest one.
-func (r *Registry) Seen(id uint32, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if missing := int(id) + 1 - len(r.lastSeen); missing > 0 {
-		r.lastSeen = append(r.lastSeen, make([]int64, missing)...)
-	}
-	r.lastSeen[id] = now.UnixNano()
+// Readmit undoes Exclude.
+func (r *Registry) Readmit(id uint32) error { return r.queue.Do(change{Op: opReadmit, ID: id}) }
+
+// ExcludedDevice is a device that was proven to lie.
+type ExcludedDevice struct {
+	ID     uint32 `json:"id"`
+	Reason string `json:"reason"`
 }
 
-// SeenSince lists the devices that were heard of at a time or later, in order.
-func (r *Registry) SeenSince(since time.Time) (ids []uint32) {
+// Excluded lists the excluded devices, by ID.
+func (r *Registry) Excluded() (all []ExcludedDevice) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for id, at := range r.lastSeen {
-		if at > 0 && at >= since.UnixNano() {
-			ids = append(ids, uint32(id))
+	for _, id := range r.active.ids {
+		if d := r.devices[id]; d.barred == Excluded {
+			all = append(all, ExcludedDevice{id, d.reason})
 		}
 	}
-	return ids
+	return all
 }
 
 // commit writes changes to the log, then applies them.
@@ -186,34 +227,79 @@ func (r *Registry) commit(all []change) error {
 func (r *Registry) apply(c change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case c.Made != nil:
+	d := r.devices[c.ID]
+	switch c.Op {
+	case opToken:
 		t := *c.Made
 		r.tokens[t.Hash] = &t
-	case c.Revoked:
-		if r.keyOf[c.ID] != "" {
-			r.revoked[c.ID] = true
+		return
+	case opEnrol:
+		r.applyEnrolment(c)
+	case opLeave:
+		r.bar(d, Left, "")
+	case opRevoke:
+		r.bar(d, Revoked, "")
+	case opExclude:
+		r.bar(d, Excluded, c.Reason)
+	case opReadmit:
+		if d != nil && d.barred == Excluded {
+			r.bar(d, "", "")
 		}
-	default:
-		r.keyOf[c.ID] = string(c.Key)
-		r.idOf[string(c.Key)] = c.ID
-		r.enrolled++
-		delete(r.writing, string(c.Key))
-		if t := r.tokens[c.Token]; t != nil {
-			t.used++
-		}
-		close(r.changed)
-		r.changed = make(chan struct{})
+	}
+	r.noteChange()
+}
+
+// noteChange tells the loop that the set of active devices may have changed.
+func (r *Registry) noteChange() {
+	r.active.valid = false
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// bar sets why a device may not take part; empty if it may. A device cannot end its exclusion by
+// leaving, nor its revocation by lying.
+func (r *Registry) bar(d *device, s State, reason string) {
+	switch {
+	case d == nil, s == Left && d.barred != "", s == Excluded && d.barred == Revoked:
+		return
+	case s == "" && d.barred != "":
+		r.members++
+	case s != "" && d.barred == "":
+		r.members--
+	}
+	d.barred, d.reason = s, reason
+}
+
+func (r *Registry) applyEnrolment(c change) {
+	delete(r.writing, string(c.Key))
+	delete(r.reserved, c.ID)
+	d := r.devices[c.ID]
+	if d == nil {
+		d = &device{key: string(c.Key)}
+		r.devices[c.ID] = d
+		r.idOf[d.key] = c.ID
+		r.active.add(c.ID)
+		r.members++
+	} else {
+		r.bar(d, "", "")
+	}
+	d.enrolled = c.At
+	d.due.Store(time.Unix(c.At, 0).Add(Grace(0)).UnixNano())
+	if t := r.tokens[c.Token]; t != nil {
+		t.used++
+		d.note = t.Note
 	}
 }
 
-// reserve chooses the ID of a new key and holds it while the change is written.
+// reserve chooses the ID of a new key and holds it while the change is written. The change is empty if
+// the key is enrolled.
 func (r *Registry) reserve(key ed25519.PublicKey, text string, wanted *uint32, limit int, now time.Time) (
 	c change, again bool, err error,
 ) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if id, known := r.idOf[string(key)]; known {
+	id, again := r.idOf[string(key)]
+	if again && r.devices[id].barred != Left {
 		return change{ID: id}, true, nil
 	}
 	if _, busy := r.writing[string(key)]; busy {
@@ -226,20 +312,23 @@ func (r *Registry) reserve(key ed25519.PublicKey, text string, wanted *uint32, l
 	case t.used+r.beingUsed(t.Hash) >= t.Uses:
 		return change{}, false, ErrQuota
 	}
-	id, err := r.freeID(wanted, limit)
-	if err != nil {
-		return change{}, false, err
+	if !again {
+		if id, err = r.freeID(wanted, limit); err != nil {
+			return change{}, false, err
+		}
+		r.reserved[id] = true
 	}
-	r.keyOf[id] = string(key)
 	r.writing[string(key)] = t.Hash
-	return change{ID: id, Key: key, Token: t.Hash}, false, nil
+	return change{Op: opEnrol, ID: id, Key: key, Token: t.Hash, At: now.Unix()}, again, nil
 }
 
+func (r *Registry) taken(id uint32) bool { return r.devices[id] != nil || r.reserved[id] }
+
 func (r *Registry) freeID(wanted *uint32, limit int) (uint32, error) {
-	if wanted != nil && int(*wanted) < limit && r.keyOf[*wanted] == "" {
+	if wanted != nil && int(*wanted) < limit && !r.taken(*wanted) {
 		return *wanted, nil
 	}
-	for r.keyOf[r.firstFree] != "" {
+	for r.taken(r.firstFree) {
 		r.firstFree++
 	}
 	if int(r.firstFree) >= limit {
@@ -252,40 +341,9 @@ func (r *Registry) freeID(wanted *uint32, limit int) (uint32, error) {
 func (r *Registry) release(c change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.keyOf, c.ID)
-	r.firstFree = min(r.firstFree, c.ID)
+	if r.reserved[c.ID] {
+		delete(r.reserved, c.ID)
+		r.firstFree = min(r.firstFree, c.ID)
+	}
 	delete(r.writing, string(c.Key))
-}
-
-// beingUsed counts the enrolments with a token that are being written.
-func (r *Registry) beingUsed(hash string) (n int) {
-	for _, h := range r.writing {
-		if h == hash {
-			n++
-		}
-	}
-	return n
-}
-
-// token finds a token by its text, in constant time for each.
-func (r *Registry) token(text string) (found *token) {
-	hash := hashToken(text)
-	for h, t := range r.tokens {
-		if subtle.ConstantTimeCompare([]byte(h), []byte(hash)) == 1 {
-			found = t
-		}
-	}
-	return found
-}
-
-func hashToken(text string) string {
-	h := sha256.Sum256([]byte("tacit token " + text))
-	return base64.RawURLEncoding.EncodeToString(h[:])
-}
-
-func newToken(uses int, expires time.Time, note string) (text string, t token) {
-	var b [18]byte
-	rand.Read(b[:])
-	text = base64.RawURLEncoding.EncodeToString(b[:])
-	return text, token{Hash: hashToken(text), Uses: uses, Expires: expires, Note: note}
 }

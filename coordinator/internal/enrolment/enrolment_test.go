@@ -18,7 +18,7 @@ func open(t *testing.T, dir string) (*Registry, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Open(st)
+	r, err := Open(st, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +36,8 @@ func TestConcurrentEnrolmentsCountOnlyTheirOwnToken(t *testing.T) {
 	now := time.Now()
 	textA, a := newToken(5, now.Add(time.Hour), "")
 	textB, b := newToken(1, now.Add(time.Hour), "")
-	r.apply(change{Made: &a})
-	r.apply(change{Made: &b})
+	r.apply(change{Op: opToken, Made: &a})
+	r.apply(change{Op: opToken, Made: &b})
 	for i := range 4 {
 		if _, _, err := r.reserve(key(i), textA, nil, 100, now); err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestAnUnusedIDIsNotHeldAfterAFailedWrite(t *testing.T) {
 	r := newRegistry()
 	now := time.Now()
 	text, token := newToken(9, now.Add(time.Hour), "")
-	r.apply(change{Made: &token})
+	r.apply(change{Op: opToken, Made: &token})
 	first, _, err := r.reserve(key(0), text, nil, 100, now)
 	if err != nil {
 		t.Fatal(err)
@@ -86,8 +86,8 @@ func TestADeviceMayWantAHighID(t *testing.T) {
 	if id, _, err := r.Enrol(key(1), token, &beyond, 1<<24, now); err != nil || id != 0 {
 		t.Errorf("a device that wants an invalid ID gets %d, %v", id, err)
 	}
-	if len(r.keyOf) != 2 {
-		t.Errorf("%d keys are kept for 2 devices", len(r.keyOf))
+	if len(r.devices) != 2 {
+		t.Errorf("%d keys are kept for 2 devices", len(r.devices))
 	}
 	if _, _, err := r.Enrol(key(2), token, nil, 1, now); !errors.Is(err, ErrFull) {
 		t.Errorf("a federation without free IDs answers %v", err)
@@ -116,7 +116,7 @@ func TestTheRegistrySurvivesARestart(t *testing.T) {
 	stop()
 	r, stop = open(t, dir)
 	defer stop()
-	if id, known, revoked := r.Lookup(key(1)); id != 1 || !known || !revoked {
+	if id, known, revoked := r.Lookup(key(1)); id != 1 || !known || revoked != Revoked {
 		t.Errorf("the revoked device is %d, known %v, revoked %v", id, known, revoked)
 	}
 	if id, again, err := r.Enrol(key(0), "no token is needed", nil, 100, now); id != 0 || !again || err != nil {
@@ -128,8 +128,8 @@ func TestTheRegistrySurvivesARestart(t *testing.T) {
 	if _, _, err := r.Enrol(key(3), token, nil, 100, now); !errors.Is(err, ErrQuota) {
 		t.Errorf("a used token is accepted after a restart: %v", err)
 	}
-	if n, _ := r.Count(); n != 3 {
-		t.Errorf("%d devices are enrolled, expected 3", n)
+	if n, _ := r.Count(); n != 2 {
+		t.Errorf("%d devices are enrolled, expected 2: one was revoked", n)
 	}
 }
 
@@ -137,7 +137,8 @@ func TestDevicesSeenRecently(t *testing.T) {
 	r := newRegistry()
 	start := time.Now()
 	for id, at := range map[uint32]time.Duration{5: 0, 2: time.Second, 9: 2 * time.Second} {
-		r.Seen(id, start.Add(at))
+		r.apply(change{Op: opEnrol, ID: id, Key: key(id)})
+		r.Seen(id, start.Add(at), 0)
 	}
 	if got := r.SeenSince(start.Add(time.Second)); !slices.Equal(got, []uint32{2, 9}) {
 		t.Errorf("devices %v, expected 2 and 9", got)

@@ -1,0 +1,140 @@
+package enrolment
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+)
+
+// presence is when a device was heard of. Check-ins change it without the registry's lock.
+type presence struct {
+	seen   atomic.Int64 // in Unix nanoseconds; 0 for never
+	due    atomic.Int64 // until when the device counts as active
+	missed atomic.Bool  // it was in a cohort and was not heard of until the deadline
+}
+
+// RestartGrace is how long after a start every enrolled device counts as active: the coordinator does
+// not know what it told them before.
+const RestartGrace = 10 * time.Minute
+
+// Grace is how much later than expected a device may check in before it is overdue. Mobile systems
+// delay background work, so it grows with the interval.
+func Grace(interval time.Duration) time.Duration { return max(time.Minute, interval/2) }
+
+// activeCache is the active devices. It is valid until a device changes its state or becomes overdue.
+type activeCache struct {
+	ids     []uint32 // of all devices that ever enrolled, ascending
+	active  []uint32 // replaced, never changed: callers keep it
+	members []uint32 // the same, with those that are overdue
+	valid   bool
+	until   int64 // the first time at which a device becomes overdue
+}
+
+// add keeps the IDs sorted. New IDs are usually the highest.
+func (a *activeCache) add(id uint32) {
+	i, found := slices.BinarySearch(a.ids, id)
+	if !found {
+		a.ids = slices.Insert(a.ids, i, id)
+	}
+}
+
+// Active lists the active devices: enrolled, not left, revoked or excluded, and not overdue. It is
+// ascending; the caller must not change it.
+func (r *Registry) Active(now time.Time) []uint32 {
+	active, _ := r.population(now)
+	return active
+}
+
+// Members lists the enrolled devices, active or overdue. It is ascending; the caller must not change it.
+func (r *Registry) Members(now time.Time) []uint32 {
+	_, members := r.population(now)
+	return members
+}
+
+func (r *Registry) population(now time.Time) (active, members []uint32) {
+	at := now.UnixNano()
+	r.mu.RLock()
+	c := r.active
+	r.mu.RUnlock()
+	if c.valid && at <= c.until {
+		return c.active, c.members
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c = activeCache{ids: r.active.ids, valid: true, until: 1<<63 - 1}
+	for _, id := range c.ids {
+		d := r.devices[id]
+		if d.barred != "" {
+			continue
+		}
+		c.members = append(c.members, id)
+		if d.isActive(at) {
+			c.active = append(c.active, id)
+			c.until = min(c.until, d.due.Load())
+		}
+	}
+	r.active = c
+	return c.active, c.members
+}
+
+func (p *presence) isActive(at int64) bool { return !p.missed.Load() && at <= p.due.Load() }
+
+// Seen notes that a device was heard of and that it is expected again after an interval.
+func (r *Registry) Seen(id uint32, now time.Time, next time.Duration) {
+	r.mu.RLock()
+	d := r.devices[id]
+	r.mu.RUnlock()
+	if d == nil {
+		return
+	}
+	at := now.UnixNano()
+	was := d.isActive(at)
+	d.seen.Store(at)
+	d.due.Store(now.Add(next + Grace(next)).UnixNano())
+	d.missed.Store(false)
+	if !was {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.noteChange()
+	}
+}
+
+// Missed notes that a cohort's deadline has passed: its devices that were not heard of since a time are
+// overdue until they check in.
+func (r *Registry) Missed(cohort []uint32, since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range cohort {
+		d := r.devices[id]
+		if d != nil && d.barred == "" && d.seen.Load() < since.UnixNano() && !d.missed.Swap(true) {
+			r.active.valid = false
+		}
+	}
+}
+
+// SeenSince lists the enrolled devices that were heard of at a time or later, in order.
+func (r *Registry) SeenSince(since time.Time) (ids []uint32) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, id := range r.active.ids {
+		d := r.devices[id]
+		if at := d.seen.Load(); d.barred == "" && at > 0 && at >= since.UnixNano() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// bounded is a text that is safe to store and to print: at most 200 characters, none of them a
+// control character.
+func bounded(text string) string {
+	n := 0
+	return strings.Map(func(c rune) rune {
+		if n++; n > 200 || !unicode.IsPrint(c) {
+			return -1
+		}
+		return c
+	}, text)
+}
