@@ -94,7 +94,9 @@ func TestExclusion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, err := range []error{r.Exclude(1, "round 3: a share is wrong\x1b[2J"), r.Leave(1), r.Exclude(2, "x"), r.Revoke(2)} {
+	for _, err := range []error{
+		r.Exclude(1, "round 3: a share is wrong\x1b[2J"), r.Leave(1), r.Exclude(2, "x"), r.Revoke(2),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}
