@@ -64,7 +64,7 @@ func TestOnlySignedAndNewRequestsReachAHandler(t *testing.T) {
 			"no such call", signed(key, "/tacit.v1.Federation/Rows", now.Add(2*time.Second), &pb.CheckInRequest{}),
 			Malformed,
 		},
-		{"no such service", signed(key, "/elsewhere", now, &pb.CheckInRequest{}), Malformed},
+		{"no such service", signed(key, "/elsewhere", now, &pb.CheckInRequest{}), NoSuchPath},
 		{"a long body", signed(key, checkIn, now.Add(3*time.Second),
 			&pb.CheckInRequest{LastReport: &pb.LastReport{Run: make([]byte, 5000)}}), Oversized},
 	} {

@@ -27,6 +27,7 @@ const (
 	BadDigest    = "bad_digest"
 	NotMasked    = "not_masked" // a report that must be masked is not
 	NoSuchBlob   = "no_such_blob"
+	NoSuchPath   = "no_such_path"
 	BadToken     = "bad_token"
 	Quota        = "quota"
 	SlowDown     = "slow_down"

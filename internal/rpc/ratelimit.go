@@ -56,6 +56,20 @@ func (l *rateLimiter[K]) allow(key K, now time.Time) (wait time.Duration) {
 	return time.Duration(missing / float64(l.perSecond) * float64(time.Second))
 }
 
+// peek returns how long the key must wait for its next call, without counting one.
+func (l *rateLimiter[K]) peek(key K, now time.Time) (wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.keys[key]
+	if one == nil && len(l.keys) >= l.max {
+		one = l.shared
+	}
+	if one == nil || one.TokensAt(now) >= 1 {
+		return 0
+	}
+	return time.Duration((1 - one.TokensAt(now)) / float64(l.perSecond) * float64(time.Second))
+}
+
 // sweep forgets the keys whose burst is fully available.
 func (l *rateLimiter[K]) sweep(now time.Time) {
 	for k, one := range l.keys {

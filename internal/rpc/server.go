@@ -90,6 +90,7 @@ type Config struct {
 	Now    func() time.Time
 	Start  time.Time
 	Limits Limits
+	Mounts []Mount // handlers of other paths
 	// Wrap, if set, wraps the whole handler, for instance to answer CORS requests.
 	Wrap func(http.Handler) http.Handler
 	// Fault, if set, receives panics and handler errors without an error code. Their text is not sent
@@ -107,6 +108,7 @@ type Server struct {
 	addressRate *rateLimiter[netip.Prefix]
 	keyRate     *rateLimiter[[32]byte]
 	replay      replayGuard
+	wrongTokens *rateLimiter[netip.Prefix]
 	inFlight    inFlight
 	memory      memoryBudget // bodies of enrolled devices
 	unenrolled  memoryBudget // all other bodies
@@ -141,6 +143,7 @@ func NewServer(c Config) (*Server, error) {
 		refused:     map[string]uint64{},
 		addressRate: newRateLimiter[netip.Prefix](l.AddressRate, 10*l.AddressRate, maxKeys),
 		keyRate:     newRateLimiter[[32]byte](l.KeyRate, 10*l.KeyRate, maxKeys),
+		wrongTokens: newRateLimiter[netip.Prefix](wrongTokenRate, wrongTokenBurst, maxKeys),
 		replay:      replayGuard{last: map[[32]byte]int64{}},
 		inFlight:    inFlight{calls: map[[32]byte]int{}},
 	}
@@ -224,16 +227,21 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(a, r, slowDown(wait, "too many calls from this address"))
 		return
 	}
+	if m := s.mountOf(r.URL.Path); m != nil {
+		s.serveMount(a, r, m)
+		return
+	}
 	var err error
 	switch {
 	case r.Method != http.MethodPost:
-		err = Refuse(Malformed, connect.CodeUnimplemented, "this is a Tacit coordinator; calls use POST")
+		s.refuseJSON(a, r, Refuse(NoSuchPath, connect.CodeNotFound, "this is a Tacit coordinator; devices call "+
+			"it with POST"))
 	case strings.HasPrefix(r.URL.Path, "/"+pbconnect.AdminName+"/") && s.config.Admin != nil:
 		err = s.serveAdmin(a, r)
 	case strings.HasPrefix(r.URL.Path, "/"+pbconnect.FederationName+"/"):
 		err = s.serveDevice(a, r)
 	default:
-		err = Refuse(Malformed, connect.CodeUnimplemented, "unknown procedure")
+		err = Refuse(NoSuchPath, connect.CodeUnimplemented, "unknown path %.80q", r.URL.Path)
 	}
 	if err != nil {
 		s.refuse(a, r, err)
@@ -246,10 +254,7 @@ func (s *Server) refuse(a *response, r *http.Request, err error) {
 	if a.wrote {
 		return
 	}
-	_ = a.ctl.SetReadDeadline(time.Now().Add(time.Second))
-	if r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > 64<<10) {
-		a.Header().Set("Connection", "close")
-	}
+	s.prepareRefusal(a, r)
 	// A streaming call receives its error at the end, with status 200. Requests that do not use
 	// Connect receive the error as a unary Connect call would.
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/connect+") {
@@ -258,6 +263,14 @@ func (s *Server) refuse(a *response, r *http.Request, err error) {
 		r.Header.Set("Content-Type", "application/proto")
 	}
 	_ = s.errors.Write(a, r, err)
+}
+
+// prepareRefusal limits what the server still reads from a client that it refuses.
+func (s *Server) prepareRefusal(a *response, r *http.Request) {
+	_ = a.ctl.SetReadDeadline(time.Now().Add(time.Second))
+	if r.ProtoMajor == 1 && (r.ContentLength < 0 || r.ContentLength > 64<<10) {
+		a.Header().Set("Connection", "close")
+	}
 }
 
 func slowDown(wait time.Duration, reason string) error {
