@@ -68,10 +68,10 @@ func (c *Coordinator) Status() Status {
 	if !c.begun() {
 		return s
 	}
-	policy, _ := c.settings.DP.MarshalText()
-	s.Name, s.Method, s.Run = c.settings.Name, c.settings.Method, fmt.Sprintf("%x", c.run)
-	s.Rounds, s.Devices, s.Masked = c.settings.Rounds, c.settings.Devices, c.settings.Masked
-	s.Deterministic, s.Policy = c.settings.Deterministic, string(policy)
+	policy, _ := c.settings().DP.MarshalText()
+	s.Name, s.Method, s.Run = c.settings().Name, c.settings().Method, fmt.Sprintf("%x", c.runID())
+	s.Rounds, s.Devices, s.Masked = c.settings().Rounds, c.settings().Devices, c.settings().Masked
+	s.Deterministic, s.Policy = c.settings().Deterministic, string(policy)
 	s.Version, s.Catalogue = c.models.Last(), c.catalogue.Current().GetVersion()
 	s.Paused, s.Lost = c.requests.paused(), c.collection.History.Lost()
 	s.Evaluations, s.EvaluationMissed = c.evaluations.Results(), c.evaluations.Missed()
@@ -84,7 +84,7 @@ func (c *Coordinator) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.LedgerOK = c.ledgerOK()
-	if c.settings.DP.On() {
+	if c.settings().DP.On() {
 		epsilon := c.epsilon()
 		s.Epsilon, s.Guarantee = &epsilon, c.guarantee()
 	}
@@ -181,11 +181,11 @@ func (d adminAPI) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.Status
 		return nil, refusal(connect.CodeNotFound, fmt.Errorf("version %d is not on disk: tacit admin history lists "+
 			"the versions that are", r.Version))
 	}
-	if d.settings.DP.On() && d.settings.DP.Mechanism == privacy.Tree {
+	if d.settings().DP.On() && d.settings().DP.Mechanism == privacy.Tree {
 		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over "+
 			"the rounds and cannot be rolled back; start a new run"))
 	}
-	if d.settings.Cohort.ByCheckIn() {
+	if d.settings().Cohort.ByCheckIn() {
 		return nil, refusal(connect.CodeFailedPrecondition, errors.New("cohort=checkin: devices decline rounds that "+
 			"they have seen, so the run cannot be rolled back; start a new run"))
 	}

@@ -17,7 +17,7 @@ const checkInCounter = "check_ins"
 
 // noteLate excludes a device whose report is in no sum from the rest of the epoch.
 func (c *Coordinator) noteLate(id uint32, r *pb.ReportRequest) {
-	every := uint32(c.settings.Cohort.Every)
+	every := uint32(c.settings().Cohort.Every)
 	if r.Kind != pb.Kind_TRAIN || every == 0 || c.models.Newest() == nil {
 		return
 	}
@@ -29,7 +29,7 @@ func (c *Coordinator) noteLate(id uint32, r *pb.ReportRequest) {
 // noteLastReport notices a report that a device believes to be counted and that is in no sum.
 // Reports of rounds that were rolled back are not lost.
 func (c *Coordinator) noteLastReport(id uint32, last *pb.LastReport) {
-	if last == nil || string(last.Run) != string(c.run) || len(last.Digest) < 8 || c.models.Newest() == nil {
+	if last == nil || string(last.Run) != string(c.runID()) || len(last.Digest) < 8 || c.models.Newest() == nil {
 		return
 	}
 	digest := collection.Digest(last.Digest)
@@ -53,9 +53,9 @@ func (c *Coordinator) noteLastReport(id uint32, last *pb.LastReport) {
 // reason is why a device has nothing to do.
 func (c *Coordinator) reason(id uint32) string {
 	_, message := c.progress.get()
-	cohort := &c.settings.Cohort
+	cohort := &c.settings().Cohort
 	done := c.models.Round()
-	if !cohort.ByCheckIn() || int(id) >= c.settings.Devices || c.models.Newest() == nil || done >= c.settings.Rounds {
+	if !cohort.ByCheckIn() || int(id) >= c.settings().Devices || c.models.Newest() == nil || done >= c.settings().Rounds {
 		return message
 	}
 	r := c.collection.OpenRound()
@@ -81,7 +81,7 @@ func (c *Coordinator) after(id uint32, now time.Time) time.Duration {
 	switch {
 	case state == Finished:
 		wait = max(wait, 2*time.Second)
-	case int(id) >= c.settings.Devices:
+	case int(id) >= c.settings().Devices:
 		wait = max(wait, 10*time.Second)
 	case gathering:
 	case open != nil:
@@ -89,7 +89,7 @@ func (c *Coordinator) after(id uint32, now time.Time) time.Duration {
 		if left < 0 { // the number of reports would say more, and is secret under a privacy guarantee
 			left = taken / 4
 		}
-		wait = max(wait, min(left/2, c.settings.Deadline/2))
+		wait = max(wait, min(left/2, c.settings().Deadline/2))
 	}
 	return time.Duration(float64(wait) * (0.75 + 0.5*rand.Float64()))
 }

@@ -12,10 +12,12 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
@@ -72,10 +74,10 @@ type Coordinator struct {
 	opt      Options
 	st       *store.Store
 	identity identity
-	settings Settings      // constant once there is a run
-	starting sync.Mutex    // held by Begin
-	ready    chan struct{} // closed when there is a run
-	running  sync.Mutex    // held by Run
+	latest   atomic.Pointer[current] // the newest run
+	starting sync.Mutex              // held by Begin
+	ready    chan struct{}           // closed when there is a run
+	running  sync.Mutex              // held by Run
 	life     context.Context
 	kill     context.CancelFunc
 
@@ -90,7 +92,6 @@ type Coordinator struct {
 	progress    progress
 
 	// The run. Only the loop changes these.
-	run        []byte
 	noise      *noise.Source
 	closing    collection.Closed // the round whose outcome is being saved
 	attempts   uint32            // at masked sums since the start
@@ -135,6 +136,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 		return nil, err
 	}
 	c = &Coordinator{opt: opt, st: st, ready: make(chan struct{})}
+	c.latest.Store(&current{})
 	c.progress.set(Starting, "starting")
 	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {
@@ -185,10 +187,10 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 	defer c.starting.Unlock()
 	s.methods = c.opt.Methods
 	if c.begun() {
-		if !s.resumes(&c.settings) {
-			return fmt.Errorf("%w: %s", ErrBegun, c.settings.differs(&s))
+		if !s.resumes(c.settings()) {
+			return fmt.Errorf("%w: %s", ErrBegun, c.settings().differs(&s))
 		}
-		if c.settings.bits() == 0 && s.narrow(len(items)) {
+		if c.settings().bits() == 0 && s.narrow(len(items)) {
 			c.opt.Warn(fmt.Sprintf("the run began without bits and continues without: bits = %d requires a new run",
 				s.Bits))
 		}
@@ -202,9 +204,8 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 		features = c.opt.Features
 	}
 	s.Features = nil
-	c.settings = s
-	if err := c.begin(items, features); err != nil {
-		c.settings = Settings{}
+	if err := c.begin(s, items, features); err != nil {
+		c.latest.Store(&current{})
 		return err
 	}
 	close(c.ready)
@@ -241,7 +242,7 @@ func (c *Coordinator) fault(point string) error {
 }
 
 // begin begins a run with the settings.
-func (c *Coordinator) begin(items []*pb.Item, features *rows.Features) error {
+func (c *Coordinator) begin(s Settings, items []*pb.Item, features *rows.Features) error {
 	merged, err := catalogue.Merge(&pb.Catalogue{}, items)
 	if err != nil {
 		return err
@@ -249,19 +250,18 @@ func (c *Coordinator) begin(items []*pb.Item, features *rows.Features) error {
 	if merged.Changed > 0 {
 		return fmt.Errorf("%d items of the catalogue have the ID of another item: IDs must be unique", merged.Changed)
 	}
-	features, err = c.settings.publicFeatures(features, len(items))
+	features, err = s.publicFeatures(features, len(items))
 	if err != nil {
 		return err
 	}
-	c.run = make([]byte, 16)
-	rand.Read(c.run)
-	if !c.settings.Deterministic {
+	run := make([]byte, 16)
+	rand.Read(run)
+	if !s.Deterministic {
 		var b [8]byte
 		rand.Read(b[:])
-		for _, x := range b {
-			c.settings.Seed = c.settings.Seed<<8 | uint64(x)
-		}
+		s.Seed = binary.LittleEndian.Uint64(b[:])
 	}
+	c.latest.Store(&current{id: run, number: 1, settings: s})
 	first := &pb.Catalogue{Version: 1, Items: items}
 	if err := c.makeEngine(len(items), features); err != nil { // before anything is on disk
 		return err
@@ -277,7 +277,7 @@ func (c *Coordinator) begin(items []*pb.Item, features *rows.Features) error {
 	if err != nil {
 		return err
 	}
-	if err := c.st.PutJSON(runKey, savedRun{c.run, c.settings, name, len(items), featuresName}); err != nil {
+	if err := c.st.PutJSON(runKey, savedRun{run, s, name, len(items), featuresName}); err != nil {
 		return err
 	}
 	return c.saveFirst(first, features)
@@ -285,7 +285,7 @@ func (c *Coordinator) begin(items []*pb.Item, features *rows.Features) error {
 
 // saveFirst makes version 1: the starting values.
 func (c *Coordinator) saveFirst(items *pb.Catalogue, features *rows.Features) error {
-	c.models.Begin(c.run)
+	c.models.Begin(c.runID())
 	c.catalogue.Set(items, features)
 	if err := c.openBudget(); err != nil {
 		return err
@@ -301,8 +301,8 @@ func (c *Coordinator) saveFirst(items *pb.Catalogue, features *rows.Features) er
 
 // openBudget opens the ledger of a run with a privacy guarantee.
 func (c *Coordinator) openBudget() (err error) {
-	if c.settings.DP.On() && c.budget == nil {
-		c.budget, err = budget.Open(c.opt.Dir, hex.EncodeToString(c.run))
+	if c.settings().DP.On() && c.budget == nil {
+		c.budget, err = budget.Open(c.opt.Dir, hex.EncodeToString(c.runID()))
 	}
 	return err
 }

@@ -290,8 +290,8 @@ func TestARunWithoutBitsContinues(t *testing.T) {
 			s := withDP(small(3), c.dp)
 			s.Method, s.Params, s.Bits = c.method, nil, bits
 			err = k.Begin(s, stock(5))
-			if k.settings.Bits != c.begun {
-				t.Errorf("%+v: the run has %d bits", c, k.settings.Bits)
+			if k.settings().Bits != c.begun {
+				t.Errorf("%+v: the run has %d bits", c, k.settings().Bits)
 			}
 			return warned, err
 		}

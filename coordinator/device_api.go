@@ -38,7 +38,7 @@ func (d deviceAPI) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloRespon
 	}
 	name, deterministic := "a federation", false
 	if d.begun() {
-		name, deterministic = d.settings.Name, d.settings.Deterministic
+		name, deterministic = d.settings().Name, d.settings().Deterministic
 	}
 	return &pb.HelloResponse{
 		Version: v, Federation: d.identity.id[:], Name: name, Key: d.identity.key.Public().(ed25519.PublicKey),
@@ -127,8 +127,8 @@ func (c *Coordinator) Config() rpc.Config {
 
 // seen notes that a device of the run is present.
 func (c *Coordinator) seen(id uint32) {
-	if int(id) < c.settings.Devices {
-		c.devices.Seen(id, c.now(), c.settings.Deadline)
+	if int(id) < c.settings().Devices {
+		c.devices.Seen(id, c.now(), c.settings().Deadline)
 	}
 }
 
@@ -161,7 +161,7 @@ func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Check
 
 // taskOf is what a device is to do now; nil if it has nothing to do.
 func (d deviceAPI) taskOf(id uint32) *pb.Task {
-	if d.requests.paused() || int(id) >= d.settings.Devices {
+	if d.requests.paused() || int(id) >= d.settings().Devices {
 		return nil
 	}
 	return d.collection.Offer(id, d.now())
@@ -216,7 +216,7 @@ func (d deviceAPI) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportR
 	if update == nil {
 		return &pb.ReportResponse{State: pb.ReportState_MORE, Next: next}, nil
 	}
-	if malformed, err := open.Check(update, d.settings.DP.On()); err != nil {
+	if malformed, err := open.Check(update, d.settings().DP.On()); err != nil {
 		code := rpc.OverBound
 		if malformed {
 			code = rpc.Malformed
@@ -281,9 +281,9 @@ func (d deviceAPI) roundOf(id uint32, r *pb.ReportRequest) (*collection.Round, e
 	case len(r.Digest) != wire.HashBytes:
 		return nil, rpc.Refuse(rpc.Malformed, connect.CodeInvalidArgument, "a digest of %d bytes: must be %d",
 			len(r.Digest), wire.HashBytes)
-	case string(r.Run) != string(d.run):
+	case string(r.Run) != string(d.runID()):
 		return nil, refuse(rpc.WrongRun, "the coordinator has another run")
-	case r.Kind != pb.Kind_TRAIN || d.settings.Masked:
+	case r.Kind != pb.Kind_TRAIN || d.settings().Masked:
 		return nil, refuse(rpc.NotMasked, "a report of this kind must be masked")
 	}
 	next := uint32(d.models.Round())
@@ -298,7 +298,7 @@ func (d deviceAPI) roundOf(id uint32, r *pb.ReportRequest) (*collection.Round, e
 		return open, nil
 	case r.Round > next:
 		return nil, refuse(rpc.WrongRound, "round %d has not begun", r.Round+1)
-	case r.Round == next && int(next) < d.settings.Rounds: // its outcome is being written, or it is not open yet
+	case r.Round == next && int(next) < d.settings().Rounds: // its outcome is being written, or it is not open yet
 		return nil, refuse(rpc.NotNow, "the outcome of round %d is not known yet; ask again", r.Round+1)
 	}
 	return nil, nil

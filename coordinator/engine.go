@@ -16,7 +16,7 @@ import (
 
 // makeEngine builds the method, its plan and the round engine for a number of items and their features.
 func (c *Coordinator) makeEngine(items int, features *rows.Features) error {
-	s := &c.settings
+	s := c.settings()
 	m, err := s.build()
 	if err != nil {
 		return err
@@ -55,20 +55,20 @@ func (c *Coordinator) install(e *round.Engine, p *local.Plan) {
 
 // setBound sets what limits an update: the privacy stack with DP, otherwise the ranges of the slots.
 func (c *Coordinator) setBound(e *round.Engine, p *local.Plan) error {
-	if c.settings.DP.On() {
+	if c.settings().DP.On() {
 		return c.buildStack(e, p)
 	}
-	b := p.Bound(c.settings.Devices)
+	b := p.Bound(c.settings().Devices)
 	e.Bound = &b
-	if c.settings.Masked {
-		return c.settings.checkMasks(p)
+	if c.settings().Masked {
+		return c.settings().checkMasks(p)
 	}
 	return nil
 }
 
 // buildStack builds the privacy stack.
 func (c *Coordinator) buildStack(e *round.Engine, p *local.Plan) error {
-	s := &c.settings
+	s := c.settings()
 	set := s.PrivacyRun(s.Method, p, s.Devices, s.Masked, s.Masked, s.evaluations())
 	var err error
 	if e.Stack, err = privacy.Build(s.DP, set); err != nil {
@@ -86,7 +86,7 @@ func (c *Coordinator) buildStack(e *round.Engine, p *local.Plan) error {
 			return round.DeterministicNoise(s.Seed, n, piece)
 		}
 		if c.isTree() {
-			return c.noise.Tree(c.run, n, piece)
+			return c.noise.Tree(c.runID(), n, piece)
 		}
 		return c.noise.Release(n, piece)
 	}
@@ -120,8 +120,8 @@ func (c *Coordinator) guarantee() string {
 // cohortSeed is the seed of the cohorts. It is secret: the accountant assumes that nobody knows who is
 // in a cohort.
 func (c *Coordinator) cohortSeed() uint64 {
-	if c.settings.Deterministic {
-		return c.settings.Seed
+	if c.settings().Deterministic {
+		return c.settings().Seed
 	}
 	return c.noise.CohortSeed(c.rollbacks.count)
 }

@@ -75,7 +75,7 @@ func (c *Coordinator) metricNoise() (float64, error) {
 // present are the devices that were heard of within a deadline, however long the last round took. An
 // evaluation waits for no others: too many absent devices would end it.
 func (c *Coordinator) present() []uint32 {
-	return c.devices.SeenSince(c.now().Add(-c.settings.Deadline))
+	return c.devices.SeenSince(c.now().Add(-c.settings().Deadline))
 }
 
 // ask lets devices add up numbers in one masked sum, with a single attempt: two sums of the same
@@ -131,7 +131,7 @@ func (c *Coordinator) countItems(ctx context.Context, t int) error {
 func (c *Coordinator) evaluateModel(ctx context.Context, t int, noise float64) (result *Evaluation, err error) {
 	c.progress.set(Evaluating, fmt.Sprintf("evaluation after round %d", t+1))
 	g := c.engine.Stack
-	bound, whole := evaluation.Bound(c.settings.Devices)
+	bound, whole := evaluation.Bound(c.settings().Devices)
 	task := c.newTask(pb.Kind_EVALUATE, t, metrics.EvaluationLength, wire.EncodeBound(bound, 0, 0, whole))
 	err = c.ask(ctx, task, func(s *masked.Sum) error {
 		if g != nil {
@@ -143,7 +143,7 @@ func (c *Coordinator) evaluateModel(ctx context.Context, t int, noise float64) (
 		sums := c.addNoise(t, noise, bound.Unit(), s.Values)
 		devices := sums[0]
 		if g != nil {
-			devices = float64(c.settings.Devices) // the guarantee does not cover how many hold out an item
+			devices = float64(c.settings().Devices) // the guarantee does not cover how many hold out an item
 		}
 		popular := g == nil && len(c.catalogue.Current().Popular) > 0
 		result = evaluation.NewResult(sums, devices, noise, popular)
@@ -164,8 +164,8 @@ func (c *Coordinator) addNoise(t int, noise, unit float64, sum []int32) []float6
 	node := round.MetricsNode(t)
 	for i, x := range sum {
 		from := c.noise.Release(node, i)
-		if c.settings.Deterministic {
-			from = round.DeterministicNoise(c.settings.Seed, node, i)
+		if c.settings().Deterministic {
+			from = round.DeterministicNoise(c.settings().Seed, node, i)
 		}
 		v := []int64{int64(math.Round(float64(x) * unit * steps))}
 		privacy.NewSource(from).AddGauss(int64(math.Ceil(noise*(steps+1))), v)

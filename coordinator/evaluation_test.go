@@ -101,7 +101,7 @@ func evaluated(n int) *pb.Task {
 // judged checks an evaluation exactly: the noise of a deterministic run is known.
 func (r *harness) judged(got Evaluation, ids []uint32, popular bool) {
 	r.t.Helper()
-	n := r.c.settings.Devices
+	n := r.c.settings().Devices
 	task := evaluated(n)
 	b, _ := evaluation.Bound(n)
 	sums := r.c.addNoise(got.Round-1, got.Noise, b.Unit(), total(task, ids))
@@ -193,7 +193,7 @@ func TestTooFewDevicesForAnEvaluation(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
 		o.Event = func(e Event) { missed = append(missed, e.EvaluationMissed) }
 	})
-	r.c.settings.EvalEvery = 1 // before the devices, for whom it waits
+	r.c.settings().EvalEvery = 1 // before the devices, for whom it waits
 	d := r.enrolled(s.Devices)
 	if err := r.attend(d); err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestAnUnmaskedEvaluationIsRefused(t *testing.T) {
 	clear := func(round uint32) {
 		t.Helper()
 		for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
-			task := &pb.Task{Run: r.c.run, Round: round, Kind: kind, Length: 10, Bound: &pb.Bound{Max: 1}}
+			task := &pb.Task{Run: r.c.runID(), Round: round, Kind: kind, Length: 10, Bound: &pb.Bound{Max: 1}}
 			v := make([]int64, 10)
 			_, err := d[0].Report(context.Background(), request(task, wire.AppendUpdate(nil, v)))
 			r.refused(err, rpc.NotMasked)
@@ -232,7 +232,7 @@ func TestAnUnmaskedEvaluationIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	late := &pb.Task{Run: r.c.run, Kind: pb.Kind_TRAIN, Length: d[0].numbers(r)}
+	late := &pb.Task{Run: r.c.runID(), Kind: pb.Kind_TRAIN, Length: d[0].numbers(r)}
 	for _, kind := range []pb.Kind{pb.Kind_COUNT, pb.Kind_EVALUATE} {
 		var wg sync.WaitGroup
 		for i, h := range d {
@@ -420,13 +420,13 @@ func TestPopularitySurvivesARollback(t *testing.T) {
 func TestEvaluationsHaveFreshNoise(t *testing.T) {
 	s := small(5)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	r.c.settings.Deterministic = false
+	r.c.settings().Deterministic = false
 	seen := map[float64]bool{}
 	for range 8 {
 		r.c.noise.Renew()
 		seen[r.c.addNoise(0, 2, 1, make([]int32, 6))[1]] = true
 	}
-	if r.c.settings.Deterministic = true; len(seen) < 7 {
+	if r.c.settings().Deterministic = true; len(seen) < 7 {
 		t.Errorf("eight evaluations have %d noises", len(seen))
 	}
 }
@@ -452,7 +452,7 @@ func TestADeviceThatAsksLateLearnsTheOutcome(t *testing.T) {
 			want = pb.MaskResponse_ENDED
 		}
 		a, err := d[3].Mask(context.Background(), &pb.MaskRequest{
-			Run: r.c.run, Round: o.Round, Attempt: o.Attempt,
+			Run: r.c.runID(), Round: o.Round, Attempt: o.Attempt,
 			Step: wire.StepReveal,
 		})
 		if err != nil || a.State != want {

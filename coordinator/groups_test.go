@@ -156,7 +156,7 @@ func TestDevicesDoNotWaitForUnmasking(t *testing.T) {
 		t.Error("the round is over before its sum is there")
 	}
 	d[0].check() // with the vault locked, this and the next would never return
-	q := &pb.MaskRequest{Run: r.c.run, Attempt: attempt, Step: wire.StepReveal}
+	q := &pb.MaskRequest{Run: r.c.runID(), Attempt: attempt, Step: wire.StepReveal}
 	if a, err := d[0].Mask(context.Background(), q); err != nil || a.State != pb.MaskResponse_NOT_YET {
 		t.Errorf("who asks for the sum gets %v, %v", a, err)
 	}

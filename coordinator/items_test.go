@@ -102,7 +102,7 @@ func TestADeviceCannotInventLostRounds(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.enrolled(2)
 	for k := range uint32(50) {
-		last := &pb.LastReport{Run: r.c.run, Round: 7 + k, Digest: make([]byte, 32)}
+		last := &pb.LastReport{Run: r.c.runID(), Round: 7 + k, Digest: make([]byte, 32)}
 		if _, err := d[0].CheckIn(context.Background(), &pb.CheckInRequest{LastReport: last}); err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 	*masked.Sum, []uint32, error,
 ) {
 	empty := &masked.Sum{Values: make([]int32, task.Length)}
-	byCheckIn := n.settings.Cohort.ByCheckIn()
+	byCheckIn := n.settings().Cohort.ByCheckIn()
 	if len(cohort) < max(1, n.minDevices(pb.Kind_TRAIN)) || byCheckIn && len(cohort) < minMasked {
 		return empty, cohort, nil
 	}
@@ -80,7 +80,7 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 		if err != nil {
 			return nil, nil, err
 		}
-		n.collection.StepTime.Succeeded(n.now().Sub(began), n.settings.Deadline/2)
+		n.collection.StepTime.Succeeded(n.now().Sub(began), n.settings().Deadline/2)
 		n.exclude(attendance, sum.Devices)
 		return sum, devices, nil
 	}
@@ -89,10 +89,10 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 // gather waits until enough devices for a masked round have checked in; nil if all devices that
 // check in have contributed in this epoch.
 func (n *network) gather(ctx context.Context, eligible []uint32, attendance *masked.Attendance) ([]uint32, error) {
-	room := masked.NewWaitingRoom(eligible, n.settings.Cohort.Count, attendance)
+	room := masked.NewWaitingRoom(eligible, n.settings().Cohort.Count, attendance)
 	n.collection.Enter(room)
 	enough := min(room.Limit(), max(minMasked, n.minDevices(pb.Kind_TRAIN)))
-	devices, err := room.Gather(ctx, enough, n.settings.Deadline/2)
+	devices, err := room.Gather(ctx, enough, n.settings().Deadline/2)
 	if err != nil {
 		n.collection.Enter(nil)
 	}
@@ -101,7 +101,7 @@ func (n *network) gather(ctx context.Context, eligible []uint32, attendance *mas
 
 // exclude excludes devices that began a masked round and are not in its sum, for this epoch.
 func (n *network) exclude(attendance *masked.Attendance, counted []uint32) {
-	if !n.settings.Cohort.ByCheckIn() {
+	if !n.settings().Cohort.ByCheckIn() {
 		return
 	}
 	for _, id := range attendance.Uncounted(counted) {
@@ -119,7 +119,7 @@ func (n *network) retry(ctx context.Context, t, tried int) error {
 	}
 	n.progress.set(Training, fmt.Sprintf("round %d: too few devices for a masked sum in %d attempts; waiting before "+
 		"the next", t+1, tried))
-	timeout, stop := n.timer(n.settings.Deadline)
+	timeout, stop := n.timer(n.settings().Deadline)
 	defer stop()
 	select {
 	case <-ctx.Done():
@@ -136,7 +136,7 @@ func (n *network) closeMasked(task *pb.Task, cohort []uint32, sum *masked.Sum) c
 		values[i] = int64(x)
 	}
 	report := round.Report{Devices: len(sum.Devices), Dropped: len(cohort) - len(sum.Devices)}
-	if n.settings.maskedOnly() { // the last number counts the devices with training data
+	if n.settings().maskedOnly() { // the last number counts the devices with training data
 		report.Devices = int(sum.Values[task.Length-1])
 		report.Idle = len(sum.Devices) - report.Devices
 	}
@@ -199,10 +199,10 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	}
 	a, err := masked.NewAttempt(masked.AttemptConfig{
 		Task: task, Cohort: cohort, Model: sha256.Sum256(c.models.Signed().Body),
-		Seed: c.cohortSeed(), GroupSize: c.settings.GroupSize, MinDevices: c.minDevices(task.Kind),
-		MinBits:     c.settings.Bits,
+		Seed: c.cohortSeed(), GroupSize: c.settings().GroupSize, MinDevices: c.minDevices(task.Kind),
+		MinBits:     c.settings().Bits,
 		Sensitivity: sensitivity, OpenOnce: c.engine.Stack == nil,
-		StepTime: c.collection.StepTime.Of(c.settings.Deadline / 2), PollEvery: c.pollEvery(len(cohort)),
+		StepTime: c.collection.StepTime.Of(c.settings().Deadline / 2), PollEvery: c.pollEvery(len(cohort)),
 		Now: c.now, Timer: c.timer, Count: c.progress.count,
 		BeforeReveal: func() error {
 			if task.Kind != pb.Kind_COUNT {

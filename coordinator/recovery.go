@@ -43,7 +43,7 @@ func (c *Coordinator) recoverFrom(v *models.Version) error {
 		return c.models.WritePublished(v, c.rollbacks.count)
 	case p.Lost:
 		p = &models.Published{
-			Run: v.Run, Version: v.Version + versionLeap, Round: c.settings.Rounds, Rollbacks: c.rollbacks.count +
+			Run: v.Run, Version: v.Version + versionLeap, Round: c.settings().Rounds, Rollbacks: c.rollbacks.count +
 				rollbackLeap,
 		}
 	case p.Run != v.Run:
@@ -81,7 +81,7 @@ func (c *Coordinator) recoverFromNothing() error {
 		return err
 	}
 	if p.Lost {
-		p.Version, p.Rollbacks, p.Round = versionLeap, rollbackLeap, c.settings.Rounds
+		p.Version, p.Rollbacks, p.Round = versionLeap, rollbackLeap, c.settings().Rounds
 	}
 	c.models.Skip(p.Version)
 	c.rollbacks.count = p.Rollbacks + 1
@@ -108,7 +108,7 @@ func (c *Coordinator) stopTree() error {
 }
 
 func (c *Coordinator) isTree() bool {
-	return c.settings.DP.On() && c.settings.DP.Mechanism == privacy.Tree
+	return c.settings().DP.On() && c.settings().DP.Mechanism == privacy.Tree
 }
 
 // checkBudget checks that the ledger is as long as it was when a version was published.

@@ -38,9 +38,9 @@ func (c *Coordinator) resume() error {
 		return fmt.Errorf("the run's settings are corrupt: %w", err)
 	}
 	defer close(c.ready)
-	c.run, c.settings = r.Run, r.Settings
-	c.settings.methods = c.opt.Methods
-	c.models.Begin(c.run)
+	r.Settings.methods = c.opt.Methods
+	c.latest.Store(&current{id: r.Run, number: 1, settings: r.Settings})
+	c.models.Begin(c.runID())
 	for key, to := range map[string]any{
 		rollbacksKey: &c.rollbacks.count, rollbackRoundsKey: &c.rollbacks.rounds, stoppedKey: &c.stopped,
 	} {
@@ -104,5 +104,5 @@ func (c *Coordinator) resumeAt(v *models.Version) error {
 	}
 	// A kill may have left the reports of the last round beside its outcome.
 	next := &pb.Task{Kind: pb.Kind_TRAIN, Round: uint32(c.engine.Next)}
-	return c.collection.DropReports(collection.LogOf(c.run, c.rollbacks.count, next))
+	return c.collection.DropReports(collection.LogOf(c.runID(), c.rollbacks.count, next))
 }

@@ -19,13 +19,13 @@ type network struct{ *Coordinator }
 var _ round.Devices = (*network)(nil)
 
 // Count is the number of devices, which is fixed for the run.
-func (n *network) Count() int { return n.settings.Devices }
+func (n *network) Count() int { return n.settings().Devices }
 
 // Round opens a round, until enough devices have reported or its time is up.
 func (n *network) Round(ctx context.Context, t round.Task) (round.Aggregate, round.Report, error) {
 	cohort := slices.Clone(t.Cohort) // late requests still read it when the next one is drawn
 	collect := n.plainRound
-	if n.settings.Masked {
+	if n.settings().Masked {
 		collect = n.maskedRound
 	}
 	defer n.collection.Enter(nil)
@@ -48,13 +48,13 @@ func (n *network) plainRound(ctx context.Context, t int, cohort []uint32, b priv
 	}
 	task := n.newTask(pb.Kind_TRAIN, t, n.plan.UpdateLength(t)+1, wire.EncodeBound(b, 0, 0, maxInteger(b)))
 	expected, limit := len(cohort), 0
-	if n.settings.Cohort.ByCheckIn() {
-		limit = n.settings.Cohort.Count
+	if n.settings().Cohort.ByCheckIn() {
+		limit = n.settings().Cohort.Count
 		expected = min(expected, limit)
 	}
 	r, err := collection.OpenRound(collection.RoundConfig{
 		Store: n.st, Log: n.logOf(task), Task: task, Cohort: cohort, Goal: n.goal(expected), Limit: limit,
-		Hold: n.settings.Deadline / 2, Ends: n.now().Add(n.settings.Deadline),
+		Hold: n.settings().Deadline / 2, Ends: n.now().Add(n.settings().Deadline),
 	})
 	if err != nil {
 		return out, err
@@ -78,7 +78,7 @@ func (n *network) collect(ctx context.Context, r *collection.Round, task *pb.Tas
 		return nil
 	}
 	minimum := n.minimum(expected)
-	deadline := time.NewTimer(n.settings.Deadline)
+	deadline := time.NewTimer(n.settings().Deadline)
 	defer deadline.Stop()
 	for {
 		select {
@@ -93,8 +93,8 @@ func (n *network) collect(ctx context.Context, r *collection.Round, task *pb.Tas
 			return nil
 		}
 		n.progress.set(Training, n.tooFew(task, r.Count(), expected, minimum))
-		r.Extend(n.now(), n.settings.Deadline)
-		deadline.Reset(n.settings.Deadline)
+		r.Extend(n.now(), n.settings().Deadline)
+		deadline.Reset(n.settings().Deadline)
 	}
 }
 
@@ -105,7 +105,7 @@ func (n *network) waitForCheckIn(ctx context.Context, t int) error {
 	if g := n.engine.Stack; g == nil || g.RequiredDevices() > 0 {
 		return nil
 	}
-	poll := time.NewTicker(min(n.settings.Deadline/4, time.Second))
+	poll := time.NewTicker(min(n.settings().Deadline/4, time.Second))
 	defer poll.Stop()
 	for {
 		if checkIns := n.progress.counted(checkInCounter); checkIns > n.checkIns {
@@ -125,24 +125,24 @@ func (n *network) waitForCheckIn(ctx context.Context, t int) error {
 // minimum is the number of reports without which a round does not end at its deadline. With DP a
 // sum of fewer would be discarded and still cost budget.
 func (c *Coordinator) minimum(expected int) int {
-	if c.settings.DP.On() {
+	if c.settings().DP.On() {
 		return min(expected, c.engine.Stack.RequiredDevices())
 	}
-	return int(float64(expected) * c.settings.Minimum)
+	return int(float64(expected) * c.settings().Minimum)
 }
 
 // goal is the number of reports with which a round ends before its deadline. With DP absent
 // devices contribute zero, and the round waits for all until the deadline.
 func (c *Coordinator) goal(expected int) int {
-	if c.settings.DP.On() || expected == 0 {
+	if c.settings().DP.On() || expected == 0 {
 		return expected
 	}
-	return max(1, min(expected, int(float64(expected)*c.settings.Goal+0.999999)))
+	return max(1, min(expected, int(float64(expected)*c.settings().Goal+0.999999)))
 }
 
 func (c *Coordinator) newTask(kind pb.Kind, t, length int, b *pb.Bound) *pb.Task {
 	return &pb.Task{
-		Kind: kind, Run: c.run, Round: uint32(t), Bound: b, ModelVersion: c.models.Last(), Length: uint64(length),
+		Kind: kind, Run: c.runID(), Round: uint32(t), Bound: b, ModelVersion: c.models.Last(), Length: uint64(length),
 	}
 }
 
@@ -155,13 +155,13 @@ func maxInteger(b privacy.Bound) int64 {
 }
 
 func (c *Coordinator) logOf(task *pb.Task) string {
-	return collection.LogOf(c.run, c.rollbacks.count, task)
+	return collection.LogOf(c.runID(), c.rollbacks.count, task)
 }
 
 // tooFew says that a round waits for more reports. Devices read it too: under a privacy guarantee
 // it does not say how many devices reported.
 func (c *Coordinator) tooFew(task *pb.Task, reports, expected, minimum int) string {
-	if c.settings.DP.On() {
+	if c.settings().DP.On() {
 		return fmt.Sprintf("round %d: too few reports; waiting for more", task.Round+1)
 	}
 	return fmt.Sprintf("round %d: %d of %d devices reported, at least %d must; waiting for more", task.Round+1,
@@ -170,5 +170,5 @@ func (c *Coordinator) tooFew(task *pb.Task, reports, expected, minimum int) stri
 
 // eligible appends the devices that may still contribute in this epoch.
 func (c *Coordinator) eligible(_ int, dst []uint32) []uint32 {
-	return c.collection.Participation.Eligible(dst, c.settings.Devices)
+	return c.collection.Participation.Eligible(dst, c.settings().Devices)
 }

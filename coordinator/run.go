@@ -64,7 +64,7 @@ func (c *Coordinator) idle() (State, string) {
 	switch {
 	case c.stopped != "":
 		return Stopped, c.stopped
-	case c.engine.Next >= c.settings.Rounds:
+	case c.engine.Next >= c.settings().Rounds:
 		return Finished, "all rounds are done"
 	case c.spent:
 		return BudgetSpent, "the privacy budget is spent"
@@ -76,10 +76,10 @@ func (c *Coordinator) idle() (State, string) {
 func (c *Coordinator) waitForDevices(ctx context.Context) error {
 	for {
 		n, changed := c.devices.Count()
-		if n >= c.settings.Devices || c.engine.Next > 0 {
+		if n >= c.settings().Devices || c.engine.Next > 0 {
 			return ctx.Err()
 		}
-		c.progress.set(WaitingForDevices, fmt.Sprintf("waiting for devices: %d of %d", n, c.settings.Devices))
+		c.progress.set(WaitingForDevices, fmt.Sprintf("waiting for devices: %d of %d", n, c.settings().Devices))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -129,13 +129,13 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 		Cohort:    report.Devices + report.Idle + report.Dropped,
 		Discarded: report.Discarded, Seconds: took.Seconds(),
 	}
-	evaluates := c.settings.evaluatesAfter(t)
+	evaluates := c.settings().evaluatesAfter(t)
 	if err := c.saveRound(t, outcome, evaluates); err != nil {
 		return err
 	}
 	c.progress.endRound(took)
 	event := Event{
-		Round: t + 1, Rounds: c.settings.Rounds, Version: c.models.Last(), Counted: outcome.Counted,
+		Round: t + 1, Rounds: c.settings().Rounds, Version: c.models.Last(), Counted: outcome.Counted,
 		Cohort: outcome.Cohort, Discarded: outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.epsilon(),
 	}
 	if evaluates {
@@ -155,7 +155,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 
 // saveRound writes the outcome of round t, and publishes its model.
 func (c *Coordinator) saveRound(t int, outcome models.Outcome, evaluates bool) error {
-	if c.settings.Deterministic {
+	if c.settings().Deterministic {
 		c.collection.History.Keep(collection.KeepAllLogs)
 	}
 	if err := c.collection.History.Add(c.closing); err != nil {
@@ -164,9 +164,9 @@ func (c *Coordinator) saveRound(t int, outcome models.Outcome, evaluates bool) e
 	if err := c.fault("closed"); err != nil {
 		return err
 	}
-	if c.settings.Cohort.ByCheckIn() {
-		last := (t+1)%c.settings.Cohort.Every == 0
-		c.collection.Participation.Close(c.closing.Devices, c.settings.Devices, last)
+	if c.settings().Cohort.ByCheckIn() {
+		last := (t+1)%c.settings().Cohort.Every == 0
+		c.collection.Participation.Close(c.closing.Devices, c.settings().Devices, last)
 	}
 	if evaluates { // before the model is published, so that no evaluation is forgotten
 		if err := c.evaluations.Begin(t + 1); err != nil {
@@ -180,5 +180,5 @@ func (c *Coordinator) saveRound(t int, outcome models.Outcome, evaluates bool) e
 }
 
 func (c *Coordinator) sayTraining(t int) {
-	c.progress.set(Training, fmt.Sprintf("round %d of %d", t+1, c.settings.Rounds))
+	c.progress.set(Training, fmt.Sprintf("round %d of %d", t+1, c.settings().Rounds))
 }

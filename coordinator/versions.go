@@ -23,12 +23,12 @@ func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 	s := &models.Snapshot{
 		Now: c.now(), Round: e.Next, Rollbacks: c.rollbacks.count, Items: e.Plan.Items,
 		Slots: e.Plan.Slots, Values: e.Value, Rules: e.State,
-		Plan: c.settings.message(c.plan, features, c.guarantee()), Catalogue: c.catalogue.Current(),
+		Plan: c.settings().message(c.plan, features, c.guarantee()), Catalogue: c.catalogue.Current(),
 		Features: features,
 		Noisy:    e.Stack != nil, RolledBack: rolledBack, Outcome: outcome,
 	}
-	if c.settings.Cohort.ByCheckIn() {
-		s.Participants = c.collection.Participation.Bytes(c.settings.Devices)
+	if c.settings().Cohort.ByCheckIn() {
+		s.Participants = c.collection.Participation.Bytes(c.settings().Devices)
 	}
 	if e.Stack != nil {
 		s.Clip, s.LedgerLines = e.Stack.Clip, c.budget.Lines()
@@ -43,9 +43,9 @@ func (c *Coordinator) load(v *models.Version) error {
 	if err := c.models.Load(v, e.Plan.Slots, e.Value, e.State); err != nil {
 		return err
 	}
-	if c.settings.Cohort.ByCheckIn() {
+	if c.settings().Cohort.ByCheckIn() {
 		b, err := c.models.Read(v.Participants)
-		if err != nil || len(b) != (c.settings.Devices+7)/8 {
+		if err != nil || len(b) != (c.settings().Devices+7)/8 {
 			return fmt.Errorf("version %d: the list of participants is missing or corrupt: %w", v.Version, err)
 		}
 		c.collection.Participation.Load(b)
@@ -82,7 +82,7 @@ func (c *Coordinator) loadItems(v *models.Version) error {
 // then the run uses those that the coordinator was started with.
 func (c *Coordinator) loadFeatures(name string, items int) (*rows.Features, error) {
 	if name == "" {
-		return c.settings.publicFeatures(c.opt.Features, items)
+		return c.settings().publicFeatures(c.opt.Features, items)
 	}
 	b, err := c.models.Read(name)
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *Coordinator) grow(items int, features *rows.Features) error {
 		if was.Dim != is.Dim || was.Rows != is.Rows && !is.PerItem {
 			c.install(old, oldPlan)
 			return fmt.Errorf("slot %s of %s would change its shape with %d items; start a new run to add items",
-				is.Name, c.settings.Method, items)
+				is.Name, c.settings().Method, items)
 		}
 	}
 	for i := range c.plan.Slots {
