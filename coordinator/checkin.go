@@ -55,7 +55,8 @@ func (c *Coordinator) reason(id uint32) string {
 	_, message := c.progress.get()
 	cohort := &c.settings().Cohort
 	done := c.models.Round()
-	if !cohort.ByCheckIn() || int(id) >= c.settings().Devices || c.models.Newest() == nil || done >= c.settings().Rounds {
+	s := c.settings()
+	if !cohort.ByCheckIn() || int(id) >= s.Devices || c.models.Newest() == nil || done >= s.Rounds {
 		return message
 	}
 	r := c.collection.OpenRound()
