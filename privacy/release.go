@@ -155,7 +155,11 @@ func (k *Stack) Caveats() []string {
 	if k.Mechanism == Laplace {
 		say("simulated: Laplace noise is drawn in floating point; only Gaussian noise is drawn in integers")
 	}
-	say("the epsilon covers this run only: another run on the same users, even with another seed, adds to it")
+	if n := k.runs(); n > 1 {
+		say("the epsilon covers %d runs on the same users; every further run adds to it", n)
+	} else {
+		say("the epsilon covers this run only: another run on the same users, even with another seed, adds to it")
+	}
 	say("settings chosen by looking at the same users' data are not covered")
 	return out
 }
@@ -204,9 +208,9 @@ func (k *Stack) RequiredDevices() int {
 const colludingShare = 0.1
 
 // tailProbability is the probability that one device's noise is truncated in one round; over
-// a whole run it adds up to a millionth of delta.
+// all runs it adds up to a millionth of delta.
 func (k *Stack) tailProbability() float64 {
-	return k.Delta * 1e-6 / (k.MaxCohort() * float64(max(k.Rounds, 1)))
+	return k.Delta * 1e-6 / (k.MaxCohort() * float64(max(k.Rounds, 1)*k.runs()))
 }
 
 // ErrClip reports that the linear rule moved the clipping bound to zero or below.

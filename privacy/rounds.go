@@ -97,13 +97,33 @@ next:
 	return out
 }
 
-// countLike counts the rounds before t that have the given noise multiplier.
-func (k *Stack) countLike(t int, noise float64) (n int64) {
-	if k.PerRound == nil {
-		return int64(t)
+// countLike counts the releases of a run, from round t on, that are of the same kind as an event.
+func (k *Stack) countLike(e account.Event, t int) (n int64) {
+	like := k.event(e.Noise, 1)
+	if e.Adjacency != like.Adjacency || e.Sampler != like.Sampler || e.Q != like.Q {
+		return 0
 	}
-	for s := range t {
-		if k.at(s).noise == noise {
+	if k.Mechanism == Tree {
+		return k.countTrees(e, t)
+	}
+	if e.Mechanism != like.Mechanism {
+		return 0
+	}
+	if k.PerRound == nil && e.Noise == k.Noise {
+		return int64(k.Rounds - t)
+	}
+	for s := t; s < k.Rounds; s++ {
+		if k.at(s).noise == e.Noise {
+			n++
+		}
+	}
+	return n
+}
+
+// countTrees counts the trees of a run that start in round t or later and cost as much as an event.
+func (k *Stack) countTrees(e account.Event, t int) (n int64) {
+	for s := (t + k.Epoch - 1) / k.Epoch * k.Epoch; s < k.Rounds; s += k.Epoch {
+		if tree, _, err := k.Spends(s); err == nil && tree.Noise == e.Noise && tree.Nodes == e.Nodes {
 			n++
 		}
 	}

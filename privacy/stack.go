@@ -20,12 +20,13 @@ type Run struct {
 	Epoch        int  // each device takes part at most once in this many rounds; 0 if unlimited
 	SelfSelected bool // devices choose when they take part (checkin cohorts)
 	Rounds       int
+	Runs         int          // runs that share the budget, each of so many rounds and metrics; 0 means 1
 	Numbers      int          // length of an update
 	Mean         string       // cohort, row or fixed
 	Step         float64      // server learning rate
 	Masked       bool         // secure aggregation is on
 	Drawn        bool         // each device draws its own noise; otherwise a simulation draws their sum
-	Metrics      int          // evaluations whose metrics are released
+	Metrics      int          // evaluations of a run whose metrics are released
 	SplitsBudget bool         // the method splits the budget between rounds
 	PerRound     []RoundShare // by round; nil if all rounds are alike
 }
@@ -42,7 +43,7 @@ type Stack struct {
 	CountNoise  float64 // deviation of the noise on the count of unclipped devices
 	stageList   []stage
 	Clip        float64 // clipping bound of the next round
-	// Total is what all rounds cost, with the metrics that are released.
+	// Total is what all rounds of all runs cost, with the metrics that are released.
 	Total  account.Result
 	rounds []terms // by round, or one for all rounds
 }
@@ -71,6 +72,9 @@ func Build(p Policy, s Run) (*Stack, error) {
 	return k, k.setRounds()
 }
 
+// maxRuns is ten runs a day for more than a century.
+const maxRuns = 1 << 19
+
 // checkRun reports the first contradiction between the run and the policy.
 func (k *Stack) checkRun() error {
 	p, s := &k.Policy, &k.Run
@@ -82,6 +86,8 @@ func (k *Stack) checkRun() error {
 		return fmt.Errorf("%s sends nothing, so it spends no privacy budget: remove dp", s.Method)
 	case s.Mean != "fixed":
 		return fmt.Errorf("mean=%s divides by a count that is not public; dp requires mean=fixed", s.Mean)
+	case s.Runs < 0 || s.Runs > maxRuns:
+		return fmt.Errorf("runs=%d: must be 1 to %d", s.Runs, maxRuns)
 	case p.Delta*float64(s.Users) >= 1:
 		return fmt.Errorf("delta=%g with %d users: revealing one user at random would satisfy it; delta must be "+
 			"below 1/users, such as %.0e", p.Delta, s.Users,
@@ -185,20 +191,23 @@ func (k *Stack) event(noise float64, rounds int) account.Event {
 	return e
 }
 
-// OnPlan reports whether the events spent before round t are at most those that the noise
-// was calibrated for, with the given number of metric releases still to come. Then the
-// budget covers that round and all later ones.
+// OnPlan reports whether the events spent before round t of a run, and those of the rounds from t on
+// with the given number of metric releases, are at most those that the noise was calibrated for.
+// Then the budget covers that round and all later ones of the run. The events are those of all runs
+// that share the budget.
 func (k *Stack) OnPlan(t, metrics int, events []account.Event) bool {
 	if k.Policy.Noise > 0 {
 		return false
 	}
+	runs := int64(k.runs())
 	for _, e := range events {
-		most := k.countLike(t, e.Noise)
+		var most int64
 		switch {
 		case k.IsMetric(e):
-			most = int64(k.Run.Metrics - metrics)
-		case k.Mechanism == Tree:
-			most = int64((t + k.Epoch - 1) / k.Epoch)
+			most = runs*int64(k.Run.Metrics) - int64(metrics)
+		default:
+			all, left := k.countLike(e, 0), k.countLike(e, t)
+			most = runs*all - left
 		}
 		if e.Rounds > most {
 			return false
@@ -206,6 +215,9 @@ func (k *Stack) OnPlan(t, metrics int, events []account.Event) bool {
 	}
 	return true
 }
+
+// runs is the number of runs that share the budget.
+func (k *Stack) runs() int { return max(k.Runs, 1) }
 
 // Options returns the accountant's options. If a method splits the budget itself and its
 // rounds are plain Gaussian releases, they compose to one Gaussian, whose exact curve is known.
@@ -223,25 +235,29 @@ func (k *Stack) calibrate() error {
 	}
 	var bad, err error
 	k.Noise, k.Total, err = account.Calibrate(k.Epsilon, k.Delta, k.Options(), func(noise float64) []account.Event {
-		e, err := k.planned(noise, k.Rounds, k.Run.Metrics)
+		e, err := k.planned(noise, k.Rounds, k.Run.Metrics, k.runs())
 		if err != nil {
 			bad = err
 		}
 		return e
 	})
 	if err = errors.Join(bad, err); err != nil {
-		return fmt.Errorf("no noise multiplier keeps epsilon=%g for %d rounds: %w", k.Epsilon, k.Rounds, err)
+		return fmt.Errorf("no noise multiplier keeps epsilon=%g for %d rounds of %d runs: %w", k.Epsilon, k.Rounds,
+			k.runs(), err)
 	}
 	return nil
 }
 
-// planned lists the events of a number of rounds and of metric releases.
-func (k *Stack) planned(noise float64, rounds, metrics int) ([]account.Event, error) {
+// planned lists the events of a number of runs, each of a number of rounds and of metric releases.
+func (k *Stack) planned(noise float64, rounds, metrics, runs int) ([]account.Event, error) {
 	e, err := k.Events(noise, rounds)
 	if k.Policy.Metrics > 0 && metrics > 0 {
 		m := k.MetricEvent()
 		m.Rounds = int64(metrics)
 		e = append(e, m)
+	}
+	for i := range e {
+		e[i].Rounds *= int64(runs)
 	}
 	return e, err
 }
@@ -249,15 +265,15 @@ func (k *Stack) planned(noise float64, rounds, metrics int) ([]account.Event, er
 // checkGivenNoise checks a noise multiplier that the user set: the accountant must support it
 // and the budget must cover at least one round.
 func (k *Stack) checkGivenNoise() error {
-	cost := func(rounds, metrics int) (account.Result, error) {
-		e, err := k.planned(k.Noise, rounds, metrics)
+	cost := func(rounds, metrics, runs int) (account.Result, error) {
+		e, err := k.planned(k.Noise, rounds, metrics, runs)
 		if err != nil {
 			return account.Result{}, err
 		}
 		return account.Epsilon(k.Delta, k.Options(), e...)
 	}
 	var err error
-	if k.Total, err = cost(k.Rounds, k.Run.Metrics); err != nil {
+	if k.Total, err = cost(k.Rounds, k.Run.Metrics, k.runs()); err != nil {
 		return fmt.Errorf("noise=%g: %w", k.Noise, err)
 	}
 	if k.Epsilon == 0 {
@@ -267,7 +283,7 @@ func (k *Stack) checkGivenNoise() error {
 	if k.Mechanism == Tree { // a tree is paid for when it starts
 		first = min(k.Epoch, k.Rounds)
 	}
-	if r, err := cost(first, 1); err != nil || r.Epsilon > k.Epsilon {
+	if r, err := cost(first, 1, 1); err != nil || r.Epsilon > k.Epsilon {
 		return errors.Join(err, fmt.Errorf("noise=%g costs epsilon %.4g in the first release and exceeds the "+
 			"budget of %g; raise noise or epsilon", k.Noise, r.Epsilon, k.Epsilon))
 	}
