@@ -70,6 +70,7 @@ func (c *Coordinator) setBound(e *round.Engine, p *local.Plan) error {
 func (c *Coordinator) buildStack(e *round.Engine, p *local.Plan) error {
 	s := c.settings()
 	set := s.PrivacyRun(s.Method, p, s.Devices, s.Masked, s.Masked, s.evaluations())
+	set.Runs = s.Runs
 	var err error
 	if e.Stack, err = privacy.Build(s.DP, set); err != nil {
 		return err

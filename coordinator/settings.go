@@ -45,6 +45,10 @@ type Settings struct {
 	Minimum  float64       `json:"least"`
 	Deadline time.Duration `json:"deadline"`
 
+	// Runs is the number of runs that share the privacy budget; 0 means 1. Their releases together cost
+	// at most the policy's epsilon.
+	Runs int `json:"runs,omitempty"`
+
 	// EvalEvery is the number of rounds between evaluations by devices; 0 for none.
 	EvalEvery int `json:"readout"`
 	// Deterministic takes all randomness from Seed, which devices know. It is for tests that compare
@@ -71,6 +75,9 @@ func (s *Settings) Check() error {
 	case s.Cohort.Exceeds(s.Devices):
 		return fmt.Errorf("cohort = %d: the run is for %d devices; choose fewer, or --cohort all", s.Cohort.Count,
 			s.Devices)
+	case s.Runs < 0 || s.Runs > 1 && !s.DP.On():
+		return fmt.Errorf("runs = %d: must be 1 or more, and more than 1 requires --dp: without a privacy budget "+
+			"any number of runs may follow each other", s.Runs)
 	case !share(s.Goal) || !share(s.Minimum) || s.Minimum > s.Goal:
 		return fmt.Errorf("goal = %g, min-share = %g: both must be above 0 and at most 1, and min-share at most goal",
 			s.Goal, s.Minimum)
@@ -239,7 +246,7 @@ func (s *Settings) message(p *local.Plan, features *rows.Features, guarantee str
 		Bits:        uint32(s.bits()),
 		ReportEvery: uint32(s.reportEvery()),
 		Policy:      textOf(s.DP), Cohort: textOf(s.Cohort), ServerRate: s.Server.Rate,
-		Evaluations: uint32(s.evaluations()), GroupSize: uint32(s.GroupSize), Runs: 1,
+		Evaluations: uint32(s.evaluations()), GroupSize: uint32(s.GroupSize), Runs: uint32(max(s.Runs, 1)),
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Params)) {
 		out.Params = append(out.Params, &pb.Setting{Key: k, Value: s.Params[k]})
