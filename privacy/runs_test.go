@@ -100,7 +100,8 @@ func TestRunsAgainstTheExactCurve(t *testing.T) {
 		phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 		delta := phi(mu/2-k.Epsilon/mu) - math.Exp(k.Epsilon)*phi(-mu/2-k.Epsilon/mu)
 		if delta > k.Delta*(1+1e-6) || delta < 0.99*k.Delta {
-			t.Errorf("%d runs: at epsilon %v the exact delta is %v, and %v was asked for", runs, k.Epsilon, delta, k.Delta)
+			t.Errorf("%d runs: at epsilon %v the exact delta is %v, and %v was asked for", runs, k.Epsilon, delta,
+				k.Delta)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Run struct {
 	Epoch        int  // each device takes part at most once in this many rounds; 0 if unlimited
 	SelfSelected bool // devices choose when they take part (checkin cohorts)
 	Rounds       int
-	Runs         int          // runs that share the budget, each of so many rounds and metrics; 0 means 1
+	Runs         int          // runs that share the budget; 0 means 1
 	Numbers      int          // length of an update
 	Mean         string       // cohort, row or fixed
 	Step         float64      // server learning rate
