@@ -148,7 +148,7 @@ func TestARoundOfAbsentDevicesIsDrawnAgainAfterARollback(t *testing.T) {
 	first := drawn()
 	for range 20 { // the same two of eight are drawn with a chance of 1 in 28: at most 1e-28 for all
 		if _, err := r.admin.Rollback(context.Background(),
-			&pb.RollbackRequest{Version: r.c.Status().Version}); err != nil {
+			r.c.Status().Version); err != nil {
 			t.Fatal(err)
 		}
 		r.stop()

@@ -1,29 +1,17 @@
 package coordinator
 
 import (
-	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
-	"github.com/tacit-rec/tacit/internal/pb"
-	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/wire"
 )
-
-// adminAPI answers operators.
-type adminAPI struct{ *Coordinator }
-
-var _ pbconnect.AdminHandler = adminAPI{}
 
 // Status is the state of a coordinator, for operators.
 type Status struct {
@@ -40,21 +28,21 @@ type Status struct {
 	Devices       int              `json:"devices"`
 	Enrolled      int              `json:"enrolled"`
 	Counted       int              `json:"counted"` // reports of the round in progress
-	Expected      int              `json:"asked"`
+	Expected      int              `json:"expected"`
 	Paused        bool             `json:"paused"`
-	Deterministic bool             `json:"rehearsal"`
+	Deterministic bool             `json:"deterministic"`
 	Masked        bool             `json:"masked"`
 	Epsilon       *float64         `json:"epsilon"` // budget spent; null without a privacy guarantee
-	Policy        string           `json:"promise"`
-	Guarantee     string           `json:"holds,omitempty"`
+	Policy        string           `json:"policy"`
+	Guarantee     string           `json:"guarantee,omitempty"`
 	LedgerOK      bool             `json:"ledger_ok"` // true without a privacy guarantee too
 	Lost          int              `json:"lost"`      // devices whose report was acknowledged and is in no sum
 	Counts        map[string]int64 `json:"counts"`    // of calls and refusals
 	Synced        store.Stats      `json:"synced"`
 	SyncAll       bool             `json:"sync_always"`
-	Evaluations   []Evaluation     `json:"readouts"`
+	Evaluations   []Evaluation     `json:"evaluations"`
 	// why the last evaluation, or popularity in it, is missing
-	EvaluationMissed string `json:"readout_missed,omitempty"`
+	EvaluationMissed string `json:"evaluation_missed,omitempty"`
 }
 
 // Status is what the coordinator is doing now.
@@ -91,43 +79,11 @@ func (c *Coordinator) Status() Status {
 	return s
 }
 
-func (d adminAPI) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
-	return d.statusResponse()
-}
-
-func (d adminAPI) statusResponse() (*pb.StatusResponse, error) {
-	b, err := json.Marshal(d.Coordinator.Status())
-	return &pb.StatusResponse{Json: string(b)}, err
-}
-
 // CountRefusals sets where the server counts refused requests, by code.
 func (c *Coordinator) CountRefusals(byCode func() map[string]uint64) {
 	c.progress.mu.Lock()
 	defer c.progress.mu.Unlock()
 	c.progress.refused = byCode
-}
-
-// Begin begins a run.
-func (d adminAPI) Begin(_ context.Context, r *pb.BeginRequest) (*pb.StatusResponse, error) {
-	var s Settings
-	dec := json.NewDecoder(strings.NewReader(r.Json))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&s); err != nil {
-		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("invalid settings: %w", err))
-	}
-	if r.Features != nil {
-		b, err := wire.Marshal(r.Features)
-		if err == nil {
-			s.Features, err = wire.ReadFeatures(b, len(r.Items))
-		}
-		if err != nil {
-			return nil, refusal(connect.CodeInvalidArgument, err)
-		}
-	}
-	if err := d.Coordinator.Begin(s, r.Items); err != nil {
-		return nil, refusal(connect.CodeFailedPrecondition, err)
-	}
-	return d.statusResponse()
 }
 
 var errNoRun = refusal(connect.CodeFailedPrecondition, errors.New("no run has begun: tacit admin begin"))
@@ -136,8 +92,11 @@ var errNoRun = refusal(connect.CodeFailedPrecondition, errors.New("no run has be
 // without a code.
 func refusal(code connect.Code, err error) error {
 	reason := rpc.Malformed
-	if code == connect.CodeFailedPrecondition {
+	switch code {
+	case connect.CodeFailedPrecondition:
 		reason = rpc.NotNow
+	case connect.CodeNotFound:
+		reason = rpc.NotFound
 	}
 	return rpc.Refuse(reason, code, "%v", err)
 }
@@ -150,49 +109,36 @@ func (c *Coordinator) Token(uses int, valid time.Duration, note string) (string,
 	return c.devices.NewToken(uses, c.now().Add(valid), note)
 }
 
-func (d adminAPI) MakeToken(_ context.Context, r *pb.MakeTokenRequest) (*pb.MakeTokenResponse, error) {
-	text, err := d.Token(int(r.Uses), time.Duration(r.Hours)*time.Hour, r.Note)
-	if err != nil {
-		return nil, refusal(connect.CodeInvalidArgument, err)
+// Pause pauses training after the round in progress, or resumes it.
+func (c *Coordinator) Pause(pause bool) error {
+	if !c.begun() {
+		return errNoRun
 	}
-	return &pb.MakeTokenResponse{Token: text}, nil
-}
-
-func (d adminAPI) Pause(_ context.Context, r *pb.PauseRequest) (*pb.StatusResponse, error) {
-	if !d.begun() {
-		return nil, errNoRun
-	}
-	if err := d.requests.setPause(r.Pause); err != nil {
-		return nil, err
-	}
-	return d.statusResponse()
+	return c.requests.setPause(pause)
 }
 
 // Rollback requests an older model, from the next round on.
-func (d adminAPI) Rollback(_ context.Context, r *pb.RollbackRequest) (*pb.StatusResponse, error) {
-	if !d.begun() {
-		return nil, errNoRun
+func (c *Coordinator) Rollback(version uint64) error {
+	if !c.begun() {
+		return errNoRun
 	}
-	v, err := d.models.Find(r.Version)
+	v, err := c.models.Find(version)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if v == nil {
-		return nil, refusal(connect.CodeNotFound, fmt.Errorf("version %d is not on disk: tacit admin history lists "+
-			"the versions that are", r.Version))
+		return refusal(connect.CodeNotFound, fmt.Errorf("version %d is not on disk: tacit admin history lists "+
+			"the versions that are", version))
 	}
-	if d.settings().DP.On() && d.settings().DP.Mechanism == privacy.Tree {
-		return nil, refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over "+
+	if c.settings().DP.On() && c.settings().DP.Mechanism == privacy.Tree {
+		return refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over "+
 			"the rounds and cannot be rolled back; start a new run"))
 	}
-	if d.settings().Cohort.ByCheckIn() {
-		return nil, refusal(connect.CodeFailedPrecondition, errors.New("cohort=checkin: devices decline rounds that "+
+	if c.settings().Cohort.ByCheckIn() {
+		return refusal(connect.CodeFailedPrecondition, errors.New("cohort=checkin: devices decline rounds that "+
 			"they have seen, so the run cannot be rolled back; start a new run"))
 	}
-	if err := d.requests.setRollback(r.Version); err != nil {
-		return nil, err
-	}
-	return d.statusResponse()
+	return c.requests.setRollback(version)
 }
 
 // rollBack restores an older model, as a new version. The budget that was spent stays spent, and no
@@ -246,32 +192,12 @@ func (c *Coordinator) countRollback() error {
 	return nil
 }
 
-func (d adminAPI) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error) {
-	all, err := d.models.Manifests()
-	return &pb.HistoryResponse{Manifests: all}, err
-}
-
-func (d adminAPI) Revoke(_ context.Context, r *pb.RevokeRequest) (*pb.StatusResponse, error) {
-	if !d.devices.Enrolled(r.DeviceId) {
-		return nil, refusal(connect.CodeNotFound, fmt.Errorf("device %d is not enrolled", r.DeviceId))
+// Revoke refuses a device from now on.
+func (c *Coordinator) Revoke(id uint32) error {
+	if !c.devices.Enrolled(id) {
+		return refusal(connect.CodeNotFound, fmt.Errorf("device %d is not enrolled", id))
 	}
-	if err := d.devices.Revoke(r.DeviceId); err != nil {
-		return nil, err
-	}
-	return d.statusResponse()
-}
-
-// Counted lists the devices in a round's sum.
-func (d adminAPI) Counted(_ context.Context, r *pb.CountedRequest) (*pb.CountedResponse, error) {
-	closed, err := d.collection.History.Read(r.Round)
-	if err != nil || closed == nil {
-		return &pb.CountedResponse{}, err
-	}
-	out := &pb.CountedResponse{Closed: true, DeviceIds: closed.Devices}
-	for _, digest := range closed.Digests {
-		out.Digests = append(out.Digests, binary.LittleEndian.AppendUint64(nil, digest))
-	}
-	return out, nil
+	return c.devices.Revoke(id)
 }
 
 // ledgerOK reports whether the ledger covers at least the rounds that the model was trained for.

@@ -282,7 +282,7 @@ func TestARunByCheckInIsNotRolledBack(t *testing.T) {
 	s := coming(6, 2, 2, "none")
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.play(r.enrolled(6), 3)
-	_, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: 2})
+	_, err := r.admin.Rollback(context.Background(), 2)
 	if err == nil || !strings.Contains(err.Error(), "start a new run") {
 		t.Errorf("going back: %v", err)
 	}

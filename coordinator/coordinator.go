@@ -90,6 +90,7 @@ type Coordinator struct {
 	budget      *budget.Budget // nil without a privacy guarantee
 	requests    *requests
 	progress    progress
+	admin       adminAccess
 
 	// The run. Only the loop changes these.
 	noise      *noise.Source

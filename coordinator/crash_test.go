@@ -123,15 +123,15 @@ func (r *harness) judge(k *acks, rounds int, want string) {
 	r.t.Helper()
 	counted := 0
 	for round := range uint32(rounds) {
-		a, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: round})
+		a, err := r.admin.Counted(context.Background(), round)
 		if err != nil || !a.Closed {
-			r.t.Fatalf("round %d: closed %v, %v", round+1, a.GetClosed(), err)
+			r.t.Fatalf("round %d: closed %v, %v", round+1, a.Closed, err)
 		}
-		if !slices.IsSorted(a.DeviceIds) || len(slices.Compact(slices.Clone(a.DeviceIds))) != len(a.DeviceIds) {
-			r.t.Errorf("round %d has a device twice: %v", round+1, a.DeviceIds)
+		if !slices.IsSorted(a.DeviceIDs) || len(slices.Compact(slices.Clone(a.DeviceIDs))) != len(a.DeviceIDs) {
+			r.t.Errorf("round %d has a device twice: %v", round+1, a.DeviceIDs)
 		}
-		for i, id := range a.DeviceIds {
-			if d, ok := k.by[[2]uint32{round, id}]; ok && d == collection.Digest(a.Digests[i]) {
+		for i, id := range a.DeviceIDs {
+			if d, ok := k.by[[2]uint32{round, id}]; ok && d == collection.Digest(a.Digests[i][:]) {
 				counted++
 			}
 		}

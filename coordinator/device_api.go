@@ -118,10 +118,11 @@ func refuseBarred(s enrolment.State) error {
 	return nil
 }
 
-// Config is what a server of the federation needs. The caller adds limits and the operator's token.
+// Config is what a server of the federation needs. The caller adds limits.
 func (c *Coordinator) Config() rpc.Config {
 	return rpc.Config{
-		Federation: deviceAPI{c}, Admin: adminAPI{c}, ID: c.identity.id[:], Lookup: c.lookup, Now: c.opt.Now,
+		Federation: deviceAPI{c}, ID: c.identity.id[:], Lookup: c.lookup, Now: c.opt.Now,
+		Authorize: c.authorize, Mounts: []rpc.Mount{{Prefix: rpc.AdminPrefix, Handler: c.serveAdmin}},
 	}
 }
 

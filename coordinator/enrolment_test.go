@@ -118,7 +118,7 @@ func TestAHighDeviceIDIsOrdinary(t *testing.T) {
 	if a, err := r.newDevice(1).enrol(r.token, 1<<31); err != nil || a.DeviceId != 0 {
 		t.Errorf("a device ID that is too high: %v, %v", a, err)
 	}
-	if _, err := r.admin.Revoke(context.Background(), &pb.RevokeRequest{DeviceId: 1<<24 - 1}); err != nil {
+	if _, err := r.admin.Revoke(context.Background(), 1<<24-1); err != nil {
 		t.Errorf("its key cannot be revoked: %v", err)
 	}
 }
@@ -133,10 +133,10 @@ func TestLeavingAndRevoking(t *testing.T) {
 	if _, err := d[0].Leave(ctx, &pb.LeaveRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: 1}); err != nil {
+	if _, err := r.admin.Revoke(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: 4}); err == nil {
+	if _, err := r.admin.Revoke(ctx, 4); err == nil {
 		t.Error("an unknown device ID is revoked")
 	}
 	if err := r.c.devices.Exclude(2, "round 1: a share is wrong"); err != nil {

@@ -404,7 +404,7 @@ func TestPopularitySurvivesARollback(t *testing.T) {
 		t.Fatal(err)
 	}
 	was := r.c.Status().Version
-	if _, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: 1}); err != nil {
+	if _, err := r.admin.Rollback(context.Background(), 1); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the older model", func() bool { return r.c.Status().Version > was })

@@ -87,10 +87,10 @@ func TestItemsAreAddedWithFeatures(t *testing.T) {
 		}
 		return it
 	}
-	q := &pb.ItemsRequest{Items: []*pb.Item{
+	q := []*pb.Item{
 		give("new", "genre", "war|drama", "cost", "rent", "size", "2.5"), give("plain"), give("i3", "cost", "free"),
 		give("new", "size", "3.5"),
-	}}
+	}
 	if _, err := r.admin.Items(context.Background(), q); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestItemsAreAddedWithFeatures(t *testing.T) {
 	if err != nil || len(catalogue.Items[10].Features) > 0 {
 		t.Errorf("the catalogue has features: %v, %v", catalogue, err)
 	}
-	if _, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: before.Version}); err != nil {
+	if _, err := r.admin.Rollback(context.Background(), before.Version); err != nil {
 		t.Fatal(err)
 	}
 	if back := r.after(after.Version); string(back.Features.Hash) != string(before.Features.Hash) {
@@ -132,7 +132,7 @@ func TestItemsOfAMethodWithoutFeaturesHaveNone(t *testing.T) {
 	if m, _ := r.model(); m.Features != nil || r.c.catalogue.Features() != nil {
 		t.Error("a method that reads no features has some")
 	}
-	q := &pb.ItemsRequest{Items: []*pb.Item{{Id: "x", Features: []*pb.Setting{{Key: "genre", Value: "war"}}}}}
+	q := []*pb.Item{{Id: "x", Features: []*pb.Setting{{Key: "genre", Value: "war"}}}}
 	if _, err := r.admin.Items(context.Background(), q); err == nil {
 		t.Error("features that nobody reads are taken")
 	}
@@ -147,7 +147,7 @@ func TestBeginDuringItems(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := range 20 {
-			q := &pb.ItemsRequest{Items: []*pb.Item{{Id: fmt.Sprint("new ", i)}}}
+			q := []*pb.Item{{Id: fmt.Sprint("new ", i)}}
 			if _, err := r.admin.Items(context.Background(), q); err != nil {
 				t.Error(err)
 			}

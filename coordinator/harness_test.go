@@ -15,12 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
-	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/wire"
 )
@@ -32,7 +29,7 @@ type harness struct {
 	c      *Coordinator
 	server *rpc.Server
 	wire   *http.Transport
-	admin  pbconnect.AdminClient
+	admin  *AdminClient
 	token  string
 	ended  chan error
 	stop   func()
@@ -111,7 +108,7 @@ func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*h
 	}
 	r := &harness{t: t, dir: dir, c: c, wire: &http.Transport{}, ended: make(chan error, 1)}
 	config := c.Config()
-	config.AdminToken = func() string { return "operator" }
+	c.SetAdminToken("operator")
 	config.Fault = func(p string, err error) { t.Logf("%s: %v", p, err) }
 	config.Limits = rpc.Limits{AddressRate: -1, KeyRate: -1, PieceBytes: 1024, Grace: patience, Call: patience}
 	// Times before a start are refused: the next coordinator of a test starts at once.
@@ -121,7 +118,7 @@ func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*h
 	}
 	c.CountRefusals(r.server.Refused)
 	r.wire.RegisterProtocol("http", inside{r.server.Handler()})
-	if r.admin, err = rpc.DialAdmin(rpc.Options{
+	if r.admin, err = DialAdmin(rpc.Options{
 		URL: inMemory, Insecure: true, Token: "operator",
 		Transport: r.wire,
 	}); err != nil {
@@ -288,12 +285,12 @@ func waitFor(t testing.TB, what string, ok func() bool) {
 // model is the newest version's manifest, and what it is made of.
 func (r *harness) model() (*pb.Manifest, string) {
 	r.t.Helper()
-	h, err := r.admin.History(context.Background(), &pb.HistoryRequest{})
-	if err != nil || len(h.Manifests) == 0 {
-		r.t.Fatalf("%d models: %v", len(h.GetManifests()), err)
+	h, err := r.admin.History(context.Background())
+	if err != nil || len(h) == 0 {
+		r.t.Fatalf("%d models: %v", len(h), err)
 	}
-	m := &pb.Manifest{}
-	if err := proto.Unmarshal(h.Manifests[len(h.Manifests)-1].Body, m); err != nil {
+	m, err := h[len(h)-1].Manifest()
+	if err != nil {
 		r.t.Fatal(err)
 	}
 	var all bytes.Buffer

@@ -20,11 +20,11 @@ func TestItemsWaitForAnInterruptedRound(t *testing.T) {
 	if _, err := d[0].report(d[0].task()); err != nil {
 		t.Fatal(err)
 	}
-	items := &pb.ItemsRequest{}
+	var items []*pb.Item
 	for i := range 40_000 { // more than a small value holds
-		items.Items = append(items.Items, &pb.Item{Id: fmt.Sprintf("new %d", i), Title: "a title that takes some room"})
+		items = append(items, &pb.Item{Id: fmt.Sprintf("new %d", i), Title: "a title that takes some room"})
 	}
-	if _, err := (adminAPI{r.c}).Items(context.Background(), items); err != nil {
+	if _, err := r.c.AddItems(items); err != nil {
 		t.Fatal(err)
 	}
 	r.stop()
@@ -43,16 +43,16 @@ func TestItemsAddedDuringAMergeStay(t *testing.T) {
 	var c *Coordinator
 	late := func(at string) (err error) {
 		if at == "merged" {
-			_, err = (adminAPI{c}).Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{
+			_, err = c.AddItems([]*pb.Item{
 				{Id: "early", Title: "Renamed"},
 				{Id: "late"},
-			}})
+			})
 		}
 		return err
 	}
 	r := open(t, dir, &s, func(o *Options) { o.fault = func(at string) error { return late(at) } })
 	c = r.c
-	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "early"}}}); err != nil {
+	if _, err := r.admin.Items(ctx, []*pb.Item{{Id: "early"}}); err != nil {
 		t.Fatal(err)
 	}
 	r.enrolled(2)
@@ -78,7 +78,7 @@ func TestARollbackRequestedDuringARollbackStays(t *testing.T) {
 	r := open(t, dir, &s, func(o *Options) {
 		o.fault = func(at string) (err error) {
 			if c := c.Load(); c != nil && at == "published" {
-				_, err = (adminAPI{c}).Rollback(ctx, &pb.RollbackRequest{Version: 1})
+				err = c.Rollback(1)
 			}
 			return err
 		}
@@ -87,7 +87,7 @@ func TestARollbackRequestedDuringARollbackStays(t *testing.T) {
 	r.play(d, 2)
 	waitFor(t, "the end", func() bool { return r.c.Status().State == Finished })
 	c.Store(r.c)
-	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 2}); err != nil {
+	if _, err := r.admin.Rollback(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the way back", func() bool { n, sum := r.sums(); return n == 0 && sum != nil })
@@ -121,7 +121,7 @@ func TestItemsAddedDuringARoundAreKept(t *testing.T) {
 	r.enrolled(1)
 	const n = 60
 	for i := range n {
-		q := &pb.ItemsRequest{Items: []*pb.Item{{Id: fmt.Sprint("new ", i)}}}
+		q := []*pb.Item{{Id: fmt.Sprint("new ", i)}}
 		if _, err := r.admin.Items(context.Background(), q); err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/tacit-rec/tacit/internal/pb"
 )
 
 // What is exported is the model.
@@ -52,27 +50,22 @@ func TestExportReadsBack(t *testing.T) {
 			t.Errorf("the items are %v, %v", lines, err)
 		}
 	}
-	for _, bad := range []*pb.ExportRequest{{Format: "exe"}, {Version: 99, Format: "npy"}} {
-		stream, err := r.admin.Export(context.Background(), bad)
-		if err == nil && stream.Receive() || err == nil && stream.Err() == nil {
-			t.Errorf("%v is exported", bad)
+	for format, version := range map[string]uint64{"exe": 0, "npy": 99} {
+		if n, err := r.admin.Export(context.Background(), version, format, io.Discard); err == nil || n > 0 {
+			t.Errorf("version %d is exported as %s", version, format)
 		}
 	}
 }
 
 func (r *harness) export(version uint64, format string) map[string][]byte {
 	r.t.Helper()
-	stream, err := r.admin.Export(context.Background(), &pb.ExportRequest{Version: version, Format: format})
-	if err != nil {
+	var all bytes.Buffer
+	if _, err := r.admin.Export(context.Background(), version, format, &all); err != nil {
 		r.t.Fatal(err)
 	}
-	var all []byte
-	for stream.Receive() {
-		all = append(all, stream.Msg().Data...)
-	}
-	z, err := zip.NewReader(bytes.NewReader(all), int64(len(all)))
-	if err != nil || stream.Err() != nil {
-		r.t.Fatal(err, stream.Err())
+	z, err := zip.NewReader(bytes.NewReader(all.Bytes()), int64(all.Len()))
+	if err != nil {
+		r.t.Fatal(err)
 	}
 	out := map[string][]byte{}
 	for _, f := range z.File {

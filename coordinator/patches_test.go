@@ -28,9 +28,9 @@ func wide(n int) Settings {
 func (r *harness) add(n int) *pb.Manifest {
 	r.t.Helper()
 	m, _ := r.model()
-	q := &pb.ItemsRequest{}
+	var q []*pb.Item
 	for i := range n {
-		q.Items = append(q.Items, &pb.Item{
+		q = append(q, &pb.Item{
 			Id:    fmt.Sprintf("new %d of version %d", i, m.Version),
 			Title: "a title that is as long as that of a film",
 		})
@@ -92,7 +92,7 @@ func nameOf(b *pb.Blob) string { return hex.EncodeToString(b.Hash) }
 
 func (r *harness) pause(on bool) {
 	r.t.Helper()
-	if _, err := r.admin.Pause(context.Background(), &pb.PauseRequest{Pause: on}); err != nil {
+	if _, err := r.admin.Pause(context.Background(), on); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -172,7 +172,7 @@ func TestASumWithoutNoiseHasNoPatch(t *testing.T) {
 		t.Errorf("changes lead from %d versions, want that after the round alone", len(bases))
 	}
 	// Nor back.
-	if _, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: before.Version}); err != nil {
+	if _, err := r.admin.Rollback(context.Background(), before.Version); err != nil {
 		t.Fatal(err)
 	}
 	back := r.after(grown.Version)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
-	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/privacy"
 )
@@ -246,7 +245,7 @@ func TestATreeThatLostRoundsStops(t *testing.T) {
 	r, _ = mend(t, dir)
 	for range 2 {
 		waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().Message, "tree") })
-		if _, err := r.admin.Status(context.Background(), &pb.StatusRequest{}); err != nil {
+		if _, err := r.admin.Status(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		r.stop()

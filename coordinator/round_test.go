@@ -23,11 +23,11 @@ import (
 // counted is who is in a round's sum.
 func (r *harness) counted(round uint32) []uint32 {
 	r.t.Helper()
-	a, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: round})
+	a, err := r.admin.Counted(context.Background(), round)
 	if err != nil || !a.Closed {
-		r.t.Fatalf("round %d: closed %v, %v", round+1, a.GetClosed(), err)
+		r.t.Fatalf("round %d: closed %v, %v", round+1, a.Closed, err)
 	}
-	return a.DeviceIds
+	return a.DeviceIDs
 }
 
 // A round ends at its goal, and not before.
@@ -106,7 +106,7 @@ func TestPauseAndResume(t *testing.T) {
 	task := d[0].task()
 	pause := func(on bool) {
 		t.Helper()
-		if _, err := r.admin.Pause(ctx, &pb.PauseRequest{Pause: on}); err != nil {
+		if _, err := r.admin.Pause(ctx, on); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,10 +145,10 @@ func TestRollback(t *testing.T) {
 	}
 	before, _ := r.model()
 	seed, spent := r.c.cohortSeed(), *r.c.Status().Epsilon
-	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 999}); err == nil {
+	if _, err := r.admin.Rollback(ctx, 999); err == nil {
 		t.Error("a version that there is not is gone back to")
 	}
-	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 2}); err != nil {
+	if _, err := r.admin.Rollback(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the way back", func() bool { return r.c.Status().Version > before.Version })
@@ -194,7 +194,7 @@ func TestRollbackWhileARoundIsOpen(t *testing.T) {
 	if _, err := d[0].report(task); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.admin.Rollback(context.Background(), &pb.RollbackRequest{Version: 2}); err != nil {
+	if _, err := r.admin.Rollback(context.Background(), 2); err != nil {
 		t.Fatal(err)
 	}
 	for _, h := range d[1:] {
@@ -223,11 +223,11 @@ func TestATreeIsNeverRolledBackOrGrown(t *testing.T) {
 		func(o *Options) { o.Warn = func(text string) { warned <- text } })
 	r.play(r.enrolled(4), 2)
 	waitFor(t, "the rounds", func() bool { return r.c.Status().State == Finished })
-	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: 1}); err == nil || !strings.Contains(err.Error(),
+	if _, err := r.admin.Rollback(ctx, 1); err == nil || !strings.Contains(err.Error(),
 		"tree") {
 		t.Errorf("a tree is gone back in: %v", err)
 	}
-	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Id: "new"}}}); err != nil {
+	if _, err := r.admin.Items(ctx, []*pb.Item{{Id: "new"}}); err != nil {
 		t.Fatal(err)
 	}
 	if text := <-warned; !strings.Contains(text, "tree") {
@@ -250,16 +250,16 @@ func TestTheCatalogueGrows(t *testing.T) {
 	d := r.enrolled(3)
 	r.play(d, 2)
 	value, state := grownFrom(r.c, 0)
-	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{
+	if _, err := r.admin.Items(ctx, []*pb.Item{
 		{Id: "new", Title: "New"},
 		{Id: "i3", Retired: true},
-	}}); err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{
+	if _, err := r.admin.Items(ctx, []*pb.Item{
 		{Id: "newer"},
 		{Id: "new", Title: "Renamed"},
-	}}); err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
 	r.play(d, 4)
@@ -337,8 +337,7 @@ func TestImpossibleGrowthIsRefused(t *testing.T) {
 			}
 		}
 		c.install(engine, &plan)
-		if _, err := (adminAPI{c}).Items(context.Background(),
-			&pb.ItemsRequest{Items: []*pb.Item{{Id: "new"}}}); err != nil {
+		if _, err := c.AddItems([]*pb.Item{{Id: "new"}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.takeItems(); err != nil {
@@ -381,15 +380,19 @@ func TestOldVersionsAreDeleted(t *testing.T) {
 	if n := len(r.c.st.Blobs()); n > blobs+4 {
 		t.Errorf("%d blobs became %d", blobs, n)
 	}
-	h, err := r.admin.History(context.Background(), &pb.HistoryRequest{})
-	if err != nil || len(h.Manifests) != models.VersionsOnDisk {
-		t.Fatalf("%d versions, %v", len(h.GetManifests()), err)
+	h, err := r.admin.History(context.Background())
+	if err != nil || len(h) != models.VersionsOnDisk {
+		t.Fatalf("%d versions, %v", len(h), err)
 	}
 	if logs := r.c.st.Logs("round."); len(logs) > 4 {
 		t.Errorf("groups of rounds that are over: %v", logs)
 	}
 	// Each of them can be fetched whole, and is signed.
-	for _, signed := range h.Manifests {
+	for i := range h {
+		signed, err := h[i].Signed()
+		if err != nil {
+			t.Fatal(err)
+		}
 		m, err := wire.VerifyManifest(r.c.identity.key.Public().(ed25519.PublicKey), r.c.identity.id[:], signed)
 		if err != nil {
 			t.Fatal(err)

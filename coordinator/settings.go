@@ -33,7 +33,7 @@ type Settings struct {
 
 	// GroupSize is the approximate number of devices of a masked sum; 0 for the whole cohort. A
 	// smaller group limits the damage of a lying device, and hides each device among fewer.
-	GroupSize int `json:"bucket,omitempty"`
+	GroupSize int `json:"group_size,omitempty"`
 
 	// Devices is the number of devices with which the run begins. Devices that enrol later receive
 	// models but do not train.
@@ -42,7 +42,7 @@ type Settings struct {
 	// which a round does not end at its deadline. With DP a round ends at its deadline if its sum may
 	// be released; absent devices contribute zero.
 	Goal     float64       `json:"goal"`
-	Minimum  float64       `json:"least"`
+	Minimum  float64       `json:"min_share"`
 	Deadline time.Duration `json:"deadline"`
 
 	// Runs is the number of runs that share the privacy budget; 0 means 1. Their releases together cost
@@ -50,10 +50,10 @@ type Settings struct {
 	Runs int `json:"runs,omitempty"`
 
 	// EvalEvery is the number of rounds between evaluations by devices; 0 for none.
-	EvalEvery int `json:"readout"`
+	EvalEvery int `json:"eval_every"`
 	// Deterministic takes all randomness from Seed, which devices know. It is for tests that compare
 	// with a simulation; real devices refuse it.
-	Deterministic bool   `json:"rehearsal"`
+	Deterministic bool   `json:"deterministic"`
 	Seed          uint64 `json:"seed"`
 
 	// Features are the columns that a Featured method reads, when a run begins. Begin keeps their

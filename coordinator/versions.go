@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -107,23 +106,26 @@ func (s *Settings) publicFeatures(f *rows.Features, items int) (*rows.Features, 
 	return wire.ReadFeatures(b, items)
 }
 
-// Items adds items or changes them, from the next round on.
-func (d adminAPI) Items(_ context.Context, r *pb.ItemsRequest) (*pb.ItemsResponse, error) {
-	if !d.begun() {
+// AddItems adds items or changes them, from the next round on.
+func (c *Coordinator) AddItems(items []*pb.Item) (*AddedItems, error) {
+	if !c.begun() {
 		return nil, errNoRun
 	}
-	if len(r.Items) == 0 || len(r.Items) > 100_000 {
-		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("%d items: must be 1 to 100000", len(r.Items)))
+	if len(items) == 0 || len(items) > 100_000 {
+		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("%d items: must be 1 to 100000", len(items)))
 	}
-	out, err := d.catalogue.Add(r.Items)
+	out, err := c.catalogue.Add(items)
 	if errors.As(err, new(*catalogue.InvalidError)) {
 		return nil, refusal(connect.CodeInvalidArgument, err)
 	}
 	if err == nil {
-		d.requests.notify()
+		c.requests.notify()
 	}
 	return out, err
 }
+
+// AddedItems is what AddItems will change.
+type AddedItems = catalogue.Added
 
 // takeItems merges pending items into the catalogue, as a new version of the model.
 func (c *Coordinator) takeItems() error {
@@ -185,22 +187,17 @@ func (c *Coordinator) grow(items int, features *rows.Features) error {
 	return nil
 }
 
-// Export sends a model as a zip file.
-func (d adminAPI) Export(_ context.Context, r *pb.ExportRequest, to *connect.ServerStream[pb.FetchResponse]) error {
-	if !d.begun() {
-		return errNoRun
+// Export returns a model as a zip file of tables in a format, npy or csv; version 0 is the newest.
+func (c *Coordinator) Export(version uint64, format string) ([]byte, error) {
+	if !c.begun() {
+		return nil, errNoRun
 	}
-	d.mu.Lock()
-	slots := d.plan.Slots
-	d.mu.Unlock()
-	b, err := d.models.Export(r.Version, r.Format, slots)
+	c.mu.Lock()
+	slots := c.plan.Slots
+	c.mu.Unlock()
+	b, err := c.models.Export(version, format, slots)
 	if err != nil {
-		return refusal(connect.CodeInvalidArgument, err)
+		return nil, refusal(connect.CodeInvalidArgument, err)
 	}
-	for piece := range slices.Chunk(b, pieceBytes) {
-		if err := to.Send(&pb.FetchResponse{Data: piece}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b, nil
 }

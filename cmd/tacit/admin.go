@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sort"
 	"strconv"
 	"strings"
@@ -14,14 +14,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/coordinator"
-	"github.com/tacit-rec/tacit/internal/pb"
-	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
-	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
-	"github.com/tacit-rec/tacit/wire"
 )
 
 func (a *app) adminCmd() *cobra.Command {
@@ -37,7 +32,7 @@ add --coordinator, --pin and --token; the operator's token is in local.json of t
 
 // adminCommand makes a command that calls the admin API.
 func (a *app) adminCommand(use, short, example string, check cobra.PositionalArgs,
-	do func(ctx context.Context, admin pbconnect.AdminClient, words []string) error,
+	do func(ctx context.Context, admin *coordinator.AdminClient, words []string) error,
 ) *cobra.Command {
 	var r connectFlags
 	c := &cobra.Command{Use: use, Short: short, Example: example, Args: check}
@@ -55,12 +50,12 @@ func (a *app) adminCommand(use, short, example string, check cobra.PositionalArg
 	return c
 }
 
-func (r *connectFlags) admin() (pbconnect.AdminClient, error) {
+func (r *connectFlags) admin() (*coordinator.AdminClient, error) {
 	w, err := r.find(true)
 	if err != nil {
 		return nil, err
 	}
-	admin, err := rpc.DialAdmin(r.options(w))
+	admin, err := coordinator.DialAdmin(r.options(w))
 	if err != nil {
 		return nil, input(err, "")
 	}
@@ -69,8 +64,8 @@ func (r *connectFlags) admin() (pbconnect.AdminClient, error) {
 
 func (a *app) adminStatus() *cobra.Command {
 	return a.adminCommand("status", "Show the state of a coordinator", "  tacit admin status --format json", noArgs,
-		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
-			r, err := admin.Status(ctx, &pb.StatusRequest{})
+		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			r, err := admin.Status(ctx)
 			if err != nil {
 				return err
 			}
@@ -79,28 +74,20 @@ func (a *app) adminStatus() *cobra.Command {
 }
 
 // changed prints what a command changed; as JSON, the state of the coordinator afterwards.
-func (a *app) changed(r *pb.StatusResponse, text func(*coordinator.Status) string) error {
-	var s coordinator.Status
-	if err := json.Unmarshal([]byte(r.Json), &s); err != nil {
-		return err
-	}
-	return a.resultLine(&s, "%s", text(&s))
+func (a *app) changed(s *coordinator.Status, text func(*coordinator.Status) string) error {
+	return a.resultLine(s, "%s", text(s))
 }
 
 // status prints the state of a coordinator.
-func (a *app) status(r *pb.StatusResponse) error {
-	var s coordinator.Status
-	if err := json.Unmarshal([]byte(r.Json), &s); err != nil {
-		return err
-	}
-	return a.result(&s, func(out io.Writer) error {
+func (a *app) status(s *coordinator.Status) error {
+	return a.result(s, func(out io.Writer) error {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		line := func(k, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
 		line("state", "%s", s.Message)
 		if s.Method != "" {
 			line("run", "%s (%s), round %d of %d, model version %d", s.Name, s.Method, s.Round, s.Rounds, s.Version)
-			line("devices", "%s", enrolment(&s))
-			if p := evaluationProgress(&s); p != "" {
+			line("devices", "%s", enrolment(s))
+			if p := evaluationProgress(s); p != "" {
 				line("now", "%s", p)
 			} else if s.Expected > 0 {
 				line("round", "%d of %d reports", s.Counted, s.Expected)
@@ -174,7 +161,7 @@ enrolled. The coordinator takes the items of a data set only, and nothing about 
 }
 
 // begin starts a run on a coordinator.
-func (a *app) begin(ctx context.Context, r *connectFlags, spec *experiment.Spec, f *serveFlags) (*pb.StatusResponse,
+func (a *app) begin(ctx context.Context, r *connectFlags, spec *experiment.Spec, f *serveFlags) (*coordinator.Status,
 	error,
 ) {
 	admin, err := r.admin()
@@ -190,15 +177,8 @@ func (a *app) begin(ctx context.Context, r *connectFlags, spec *experiment.Spec,
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(settings)
-	if err != nil {
-		return nil, err
-	}
-	req := &pb.BeginRequest{Json: string(text), Items: items}
-	if opt.Features != nil {
-		req.Features = wire.EncodeFeatures(opt.Features)
-	}
-	resp, err := admin.Begin(ctx, req)
+	settings.Features = opt.Features
+	resp, err := admin.Begin(ctx, settings, items)
 	return resp, networkError(err)
 }
 
@@ -206,13 +186,13 @@ func (a *app) adminToken() *cobra.Command {
 	var uses, hours uint32
 	var note string
 	c := a.adminCommand("token", "Create a token that lets devices enrol", "  tacit admin token --uses 100 --hours 24",
-		noArgs, func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
-			r, err := admin.MakeToken(ctx, &pb.MakeTokenRequest{Uses: uses, Hours: hours, Note: note})
+		noArgs, func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			token, err := admin.MakeToken(ctx, int(uses), int(hours), note)
 			if err != nil {
 				return err
 			}
 			a.progress("%s can enrol with this token within %s:", count(uses, "device"), count(hours, "hour"))
-			return a.resultLine(map[string]any{"token": r.Token, "uses": uses, "hours": hours}, "%s", r.Token)
+			return a.resultLine(map[string]any{"token": token, "uses": uses, "hours": hours}, "%s", token)
 		})
 	c.Flags().Uint32Var(&uses, "uses", 1, "devices that can enrol with the token")
 	c.Flags().Uint32Var(&hours, "hours", 24, "hours until it expires")
@@ -227,10 +207,10 @@ func (a *app) adminPause(pause bool) *cobra.Command {
 	if !pause {
 		use, short, done = "resume", "Resume training after a pause", "resumed: the next round starts"
 	}
-	return a.adminCommand(use, short, "", noArgs, func(ctx context.Context, admin pbconnect.AdminClient,
+	return a.adminCommand(use, short, "", noArgs, func(ctx context.Context, admin *coordinator.AdminClient,
 		_ []string,
 	) error {
-		r, err := admin.Pause(ctx, &pb.PauseRequest{Pause: pause})
+		r, err := admin.Pause(ctx, pause)
 		if err != nil {
 			return err
 		}
@@ -240,34 +220,21 @@ func (a *app) adminPause(pause bool) *cobra.Command {
 
 func (a *app) adminHistory() *cobra.Command {
 	return a.adminCommand("history", "List the model versions that tacit admin rollback can restore", "", noArgs,
-		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
-			r, err := admin.History(ctx, &pb.HistoryRequest{})
+		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			rows, err := admin.History(ctx)
 			if err != nil {
 				return err
-			}
-			type row struct {
-				Version uint64    `json:"version"`
-				Round   uint32    `json:"round"`
-				Made    time.Time `json:"made"`
-				Back    bool      `json:"rolled_back"`
-			}
-			var rows []row
-			for _, s := range r.Manifests {
-				var m pb.Manifest
-				if err := proto.Unmarshal(s.Body, &m); err != nil {
-					return err
-				}
-				rows = append(rows, row{m.Version, m.Round, time.UnixMilli(m.CreatedMs), m.RolledBack})
 			}
 			return a.result(rows, func(out io.Writer) error {
 				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 				fmt.Fprintln(w, "version\trounds\tcreated\t")
 				for _, x := range rows {
 					note := ""
-					if x.Back {
+					if x.RolledBack {
 						note = "rolled back"
 					}
-					fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", x.Version, x.Round, x.Made.Format(time.DateTime), note)
+					created := x.Created.Local().Format(time.DateTime)
+					fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", x.Version, x.Round, created, note)
 				}
 				return w.Flush()
 			})
@@ -278,12 +245,12 @@ func (a *app) adminRollback() *cobra.Command {
 	return a.adminCommand("rollback VERSION", "Restore an older model version, from the next round on",
 		"  tacit admin history\n  tacit admin rollback 7",
 		checkNumber("tacit admin history lists the versions"),
-		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+		func(ctx context.Context, admin *coordinator.AdminClient, words []string) error {
 			v, err := strconv.ParseUint(words[0], 10, 64)
 			if err != nil {
 				return err
 			}
-			r, err := admin.Rollback(ctx, &pb.RollbackRequest{Version: v})
+			r, err := admin.Rollback(ctx, v)
 			if err != nil {
 				return err
 			}
@@ -297,13 +264,13 @@ func (a *app) adminRevoke() *cobra.Command {
 	return a.adminCommand("revoke DEVICE", "Revoke a device: the coordinator refuses its key from now on",
 		"  tacit admin revoke 7      # the device ID that tacit device log shows",
 		checkNumber("tacit device log shows the ID of a device"),
-		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+		func(ctx context.Context, admin *coordinator.AdminClient, words []string) error {
 			n, err := strconv.ParseUint(words[0], 10, 32)
 			if err != nil {
 				return err
 			}
 			id := uint32(n)
-			r, err := admin.Revoke(ctx, &pb.RevokeRequest{DeviceId: id})
+			r, err := admin.Revoke(ctx, id)
 			if err != nil {
 				return err
 			}
@@ -318,24 +285,14 @@ func (a *app) adminExport() *cobra.Command {
 	var format, out string
 	c := a.adminCommand("export", "Write the tables and the catalogue of a model to a zip file",
 		"  tacit admin export -o model.zip --as csv", noArgs,
-		func(ctx context.Context, admin pbconnect.AdminClient, _ []string) error {
-			s, err := admin.Export(ctx, &pb.ExportRequest{Version: version, Format: format})
-			if err != nil {
-				return err
-			}
-			f, err := os.CreateTemp(".", ".export-*")
+		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			f, err := os.CreateTemp(filepath.Dir(out), ".export-*")
 			if err != nil {
 				return err
 			}
 			defer os.Remove(f.Name())
-			n := 0
-			for s.Receive() {
-				if _, err := f.Write(s.Msg().Data); err != nil {
-					return err
-				}
-				n += len(s.Msg().Data)
-			}
-			if err := errors.Join(s.Err(), f.Close()); err != nil {
+			n, err := admin.Export(ctx, version, format, f)
+			if err := errors.Join(err, f.Close()); err != nil {
 				return err
 			}
 			if err := os.Rename(f.Name(), out); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/fleet"
-	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/format"
 )
@@ -197,8 +195,8 @@ func (a *app) fleet(ctx context.Context, spec *experiment.Spec, f *fleetFlags) e
 type fleetResult struct {
 	fleet.Stats
 	Epsilon     *float64                 `json:"epsilon,omitempty"`
-	Evaluations []coordinator.Evaluation `json:"readouts,omitempty"`
-	Missed      string                   `json:"readout_missed,omitempty"`
+	Evaluations []coordinator.Evaluation `json:"evaluations,omitempty"`
+	Missed      string                   `json:"evaluation_missed,omitempty"`
 }
 
 func (r *fleetResult) text(out io.Writer) error {
@@ -224,12 +222,8 @@ func (f *fleetFlags) status(ctx context.Context) (*coordinator.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := admin.Status(ctx, &pb.StatusRequest{})
-	if err != nil {
-		return nil, networkError(err)
-	}
-	s := &coordinator.Status{}
-	return s, json.Unmarshal([]byte(r.Json), s)
+	s, err := admin.Status(ctx)
+	return s, networkError(err)
 }
 
 // ensureRun starts a run on a coordinator that has none.
@@ -244,11 +238,7 @@ func (a *app) ensureRun(ctx context.Context, spec *experiment.Spec, f *fleetFlag
 		if err := f.checkLeave(spec); err != nil {
 			return nil, err
 		}
-		r, err := a.begin(ctx, &f.connectFlags, spec, &f.serve)
-		if err != nil {
-			return nil, err
-		}
-		return s, json.Unmarshal([]byte(r.Json), s)
+		return a.begin(ctx, &f.connectFlags, spec, &f.serve)
 	}
 	another := "start another coordinator with tacit serve --state ANOTHER-FOLDER, and add the same --state here"
 	switch {

@@ -15,9 +15,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/fleet"
-	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/result"
@@ -25,7 +25,6 @@ import (
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
-	"google.golang.org/protobuf/proto"
 )
 
 // chaosResult is the result of tacit fleet --chaos or --parity.
@@ -204,7 +203,7 @@ func (a *app) killableCoordinator(spec *experiment.Spec, f *fleetFlags, words []
 			}
 			ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 			defer cancel()
-			if _, err = admin.Status(ctx, &pb.StatusRequest{}); err != nil {
+			if _, err = admin.Status(ctx); err != nil {
 				if b, _ := os.ReadFile(log.Name()); len(b) > 0 {
 					err = fmt.Errorf("%w: %s", err, tail(b, 500))
 				}
@@ -282,13 +281,13 @@ func (a *app) compareChaos(ctx context.Context, spec *experiment.Spec, split *da
 	cohorts := make([][]uint32, spec.Rounds)
 	counted := map[fleet.Counted]int{}
 	for round := range uint32(spec.Rounds) {
-		r, err := admin.Counted(ctx, &pb.CountedRequest{Round: round})
+		r, err := admin.Counted(ctx, round)
 		if err != nil {
 			return networkError(err)
 		}
-		cohorts[round] = r.DeviceIds
-		for i, id := range r.DeviceIds {
-			counted[fleet.Counted{DeviceID: id, Round: round, Digest: [8]byte(r.Digests[i])}]++
+		cohorts[round] = r.DeviceIDs
+		for i, id := range r.DeviceIDs {
+			counted[fleet.Counted{DeviceID: id, Round: round, Digest: r.Digests[i]}]++
 			t.Counted++
 		}
 	}
@@ -301,7 +300,7 @@ func (a *app) compareChaos(ctx context.Context, spec *experiment.Spec, split *da
 	t.Epsilon = s.Epsilon
 	t.LedgerOK = s.LedgerOK
 	t.SyncAlways, t.Syncs = s.SyncAll, s.Synced.Syncs
-	h, err := admin.History(ctx, &pb.HistoryRequest{})
+	h, err := admin.History(ctx)
 	if err != nil {
 		return networkError(err)
 	}
@@ -310,7 +309,7 @@ func (a *app) compareChaos(ctx context.Context, spec *experiment.Spec, split *da
 	if f.serve.evalEvery > 0 { // released metrics use up budget
 		same.EvalEvery = f.serve.evalEvery
 	}
-	t.Differs, err = a.differingSlots(ctx, &same, split, cohorts, k.late, h.Manifests[len(h.Manifests)-1])
+	t.Differs, err = a.differingSlots(ctx, &same, split, cohorts, k.late, &h[len(h)-1])
 	t.Equal = err == nil && len(t.Differs) == 0
 	return err
 }
@@ -333,10 +332,10 @@ func (t *chaosResult) countAcks(k *acks, counted map[fleet.Counted]int) {
 // differingSlots runs the simulation and names the slots whose values differ from a manifest's. If devices
 // chose when to check in, it uses the cohorts that formed; late devices trained, but are in no sum.
 func (a *app) differingSlots(ctx context.Context, spec *experiment.Spec, split *data.Split, cohorts [][]uint32,
-	late map[reportKey]bool, signed *pb.SignedManifest,
+	late map[reportKey]bool, version *coordinator.ModelVersion,
 ) ([]string, error) {
-	var m pb.Manifest
-	if err := proto.Unmarshal(signed.Body, &m); err != nil {
+	m, err := version.Manifest()
+	if err != nil {
 		return nil, err
 	}
 	o := spec.Options

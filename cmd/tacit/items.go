@@ -13,15 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/internal/pb"
-	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 )
 
 func (a *app) adminItems() *cobra.Command {
 	return a.adminCommand("items FILE", "Add, change or retire items, from a CSV file with the columns id, title "+
 		"and retired",
 		"  tacit admin items new.csv", exactArgs(1),
-		func(ctx context.Context, admin pbconnect.AdminClient, words []string) error {
+		func(ctx context.Context, admin *coordinator.AdminClient, words []string) error {
 			f, err := os.Open(words[0])
 			if err != nil {
 				return input(err, "")
@@ -31,7 +31,7 @@ func (a *app) adminItems() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := admin.Items(ctx, &pb.ItemsRequest{Items: items})
+			r, err := admin.Items(ctx, items)
 			if err != nil {
 				return err
 			}

@@ -148,7 +148,7 @@ func TestEvaluationsShowTheirNoise(t *testing.T) {
 		t.Errorf("the status is\n%s", out)
 	}
 	_, out, _ = tacit("admin", "status", "--state", dir, "--format", "json")
-	last := decode(t, out)["data"].(map[string]any)["readouts"].([]any)[1].(map[string]any)
+	last := decode(t, out)["data"].(map[string]any)["evaluations"].([]any)[1].(map[string]any)
 	if share := last["noise_share"].(float64); share < 0.02 || share > 0.03 {
 		t.Errorf("the noise is %v", last)
 	}

@@ -304,7 +304,7 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 		w.URL = "http://" + reachable(l.Addr())
 	}
 	config := c.Config()
-	config.AdminToken = func() string { return w.Admin }
+	c.SetAdminToken(w.Admin)
 	config.Limits = rpc.Limits{AddressConns: 4096, Conns: 8192, AddressRate: -1, KeyRate: 200}
 	config.Fault = func(procedure string, err error) { fmt.Fprintf(a.err, "tacit: %s: %v\n", procedure, err) }
 	server, err := rpc.NewServer(config)

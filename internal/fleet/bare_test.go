@@ -9,7 +9,6 @@ import (
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/fleet"
-	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -100,12 +99,12 @@ func TestMaskingWithoutPolicySurvivesDropoutsAtEveryStep(t *testing.T) {
 		var came [][]uint32
 		n := 0
 		for k := range uint32(s.Rounds) {
-			c, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: k})
-			if err != nil || len(c.DeviceIds) < 10 {
-				t.Fatalf("round %d has %d devices: %v", k+1, len(c.GetDeviceIds()), err)
+			c, err := r.admin.Counted(context.Background(), k)
+			if err != nil || len(c.DeviceIDs) < 10 {
+				t.Fatalf("round %d has %d devices: %v", k+1, len(c.DeviceIDs), err)
 			}
-			came = append(came, c.DeviceIds)
-			n += len(c.DeviceIds)
+			came = append(came, c.DeviceIDs)
+			n += len(c.DeviceIDs)
 		}
 		if n == s.Rounds*split.Users() || acked.n() > n {
 			t.Errorf("bucket %d: %d reports are in sums, %d were acknowledged, and some devices have left", bucket, n,

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/fleet"
-	"github.com/tacit-rec/tacit/internal/pb"
 )
 
 // Devices that check in by themselves give the model of a simulation with the same cohorts, bit by bit, masked
@@ -40,18 +39,18 @@ func TestDevicesThatCheckInByThemselves(t *testing.T) {
 			}, uint32(s.Rounds))
 			last, came := map[uint32]int{}, make([][]uint32, s.Rounds)
 			for t0 := range s.Rounds {
-				a, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: uint32(t0)})
-				if err != nil || !a.Closed || len(a.DeviceIds) > 6 || len(a.DeviceIds) == 0 {
+				a, err := r.admin.Counted(context.Background(), uint32(t0))
+				if err != nil || !a.Closed || len(a.DeviceIDs) > 6 || len(a.DeviceIDs) == 0 {
 					t.Fatalf("round %d has %v, %v", t0+1, a, err)
 				}
-				for _, id := range a.DeviceIds {
+				for _, id := range a.DeviceIDs {
 					if before, again := last[id]; again && before/3 == t0/3 {
 						t.Errorf("id %d is in rounds %d and %d of one epoch", id, before+1, t0+1)
 					}
 					last[id] = t0
 					delete(late, [2]int{t0, int(id)}) // it was late for one attempt only
 				}
-				came[t0] = a.DeviceIds
+				came[t0] = a.DeviceIDs
 			}
 			for at := range late {
 				came[at[0]] = append(came[at[0]], uint32(at[1]))

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/internal/fleet"
-	"github.com/tacit-rec/tacit/internal/pb"
 )
 
 // Devices that drop out of a round are not counted in it, and the run still ends for all devices.
@@ -20,11 +19,11 @@ func TestDroppedDevicesAreNotCounted(t *testing.T) {
 	r.run(func(c *fleet.Config) { c.Drop, c.Counted = 0.5, acked.add }, uint32(s.Rounds))
 	n := 0
 	for k := range uint32(s.Rounds) {
-		c, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: k})
+		c, err := r.admin.Counted(context.Background(), k)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n += len(c.DeviceIds)
+		n += len(c.DeviceIDs)
 	}
 	// About 60 of 120. The seed fixes the draws; a slow machine only loses more.
 	if all := s.Rounds * split.Users(); n == 0 || n > all*2/3 || n != acked.n() {

@@ -233,7 +233,7 @@ func TestAddedItemsHaveFeatures(t *testing.T) {
 		for i := 0; i < len(words); i += 2 {
 			it.Features = append(it.Features, &pb.Setting{Key: words[i], Value: words[i+1]})
 		}
-		_, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{it}})
+		_, err := r.admin.Items(ctx, []*pb.Item{it})
 		return err
 	}
 	for want, words := range map[string][]string{

@@ -2,7 +2,7 @@ package fleet_test
 
 import (
 	"context"
-	"encoding/json"
+	"io"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -11,15 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/fleet"
 	"github.com/tacit-rec/tacit/internal/pb"
-	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
@@ -36,7 +33,7 @@ type federation struct {
 	split *data.Split
 	c     *coordinator.Coordinator
 	opt   rpc.Options
-	admin pbconnect.AdminClient
+	admin *coordinator.AdminClient
 	token string
 	stop  func()
 }
@@ -95,7 +92,7 @@ func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settin
 		t.Fatal(err)
 	}
 	config := c.Config()
-	config.AdminToken = func() string { return "operator" }
+	c.SetAdminToken("operator")
 	config.Limits = limits
 	server, err := rpc.NewServer(config)
 	if err != nil {
@@ -118,7 +115,7 @@ func openWith(t testing.TB, dir string, split *data.Split, s *coordinator.Settin
 	}()
 	go func() { ended <- h.Serve(server.Listener(l)) }()
 	r.opt = rpc.Options{URL: "http://" + l.Addr().String(), Insecure: true, Token: "operator"}
-	if r.admin, err = rpc.DialAdmin(r.opt); err != nil {
+	if r.admin, err = coordinator.DialAdmin(r.opt); err != nil {
 		t.Fatal(err)
 	}
 	r.stop = sync.OnceFunc(func() {
@@ -159,25 +156,22 @@ func (r *federation) run(change func(c *fleet.Config), rounds uint32) *fleet.Fle
 
 func (r *federation) status() (s coordinator.Status) {
 	r.t.Helper()
-	resp, err := r.admin.Status(context.Background(), &pb.StatusRequest{})
-	if err == nil {
-		err = json.Unmarshal([]byte(resp.Json), &s)
-	}
+	got, err := r.admin.Status(context.Background())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return s
+	return *got
 }
 
 // newest returns the manifest of the newest model.
 func (r *federation) newest() *pb.Manifest {
 	r.t.Helper()
-	h, err := r.admin.History(context.Background(), &pb.HistoryRequest{})
+	h, err := r.admin.History(context.Background())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	m := &pb.Manifest{}
-	if err := proto.Unmarshal(h.Manifests[len(h.Manifests)-1].Body, m); err != nil {
+	m, err := h[len(h)-1].Manifest()
+	if err != nil {
 		r.t.Fatal(err)
 	}
 	return m
@@ -355,11 +349,11 @@ func TestMaliciousDevicesAreRefusedAndChangeNothing(t *testing.T) {
 	}
 	n := 0
 	for k := range uint32(s.Rounds) {
-		c, err := r.admin.Counted(context.Background(), &pb.CountedRequest{Round: k})
+		c, err := r.admin.Counted(context.Background(), k)
 		if err != nil || !c.Closed {
-			t.Fatalf("round %d: %v, closed %v", k+1, err, c.GetClosed())
+			t.Fatalf("round %d: %v, closed %v", k+1, err, c.Closed)
 		}
-		n += len(c.DeviceIds)
+		n += len(c.DeviceIDs)
 	}
 	if n != counted.n() || n == 0 {
 		t.Errorf("%d reports are in sums and %d were acknowledged", n, counted.n())
@@ -378,7 +372,7 @@ func TestCoordinatorSurvivesRestarts(t *testing.T) {
 	r := open(t, dir, split, &s)
 	ctx := context.Background()
 	items := []*pb.Item{{Id: "new", Title: "A new film"}, {Id: "3", Retired: true}}
-	if got, err := r.admin.Items(ctx, &pb.ItemsRequest{Items: items}); err != nil || got.Added != 1 ||
+	if got, err := r.admin.Items(ctx, items); err != nil || got.Added != 1 ||
 		got.Changed != 1 {
 		t.Fatalf("items: %v, %v", got, err)
 	}
@@ -396,16 +390,16 @@ func TestCoordinatorSurvivesRestarts(t *testing.T) {
 	if st.Items != split.Items()+1 || len(st.Evaluations) == 0 {
 		t.Errorf("the coordinator has %d items and %d evaluations", st.Items, len(st.Evaluations))
 	}
-	h, err := r.admin.History(ctx, &pb.HistoryRequest{})
-	if err != nil || len(h.Manifests) < 3 {
-		t.Fatalf("%d models, %v", len(h.GetManifests()), err)
+	h, err := r.admin.History(ctx)
+	if err != nil || len(h) < 3 {
+		t.Fatalf("%d models, %v", len(h), err)
 	}
 	r.stop()
 	r = open(t, dir, split, nil)
 	if again := r.status(); again.Round != s.Rounds || again.Version != st.Version {
 		t.Errorf("after a start there are %d rounds in version %d", again.Round, again.Version)
 	}
-	if _, err := r.admin.Rollback(ctx, &pb.RollbackRequest{Version: st.Version - 1}); err != nil {
+	if _, err := r.admin.Rollback(ctx, st.Version-1); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, func() bool { return r.status().Version > st.Version })
@@ -413,12 +407,8 @@ func TestCoordinatorSurvivesRestarts(t *testing.T) {
 		t.Errorf("the model has %d rounds, and went back: %v", m.Round, m.RolledBack)
 	}
 	for _, format := range []string{"npy", "csv"} {
-		stream, err := r.admin.Export(ctx, &pb.ExportRequest{Format: format})
-		n := 0
-		for err == nil && stream.Receive() {
-			n += len(stream.Msg().Data)
-		}
-		if err != nil || stream.Err() != nil || n < 1000 {
+		n, err := r.admin.Export(ctx, 0, format, io.Discard)
+		if err != nil || n < 1000 {
 			t.Errorf("an export as %s has %d bytes: %v", format, n, err)
 		}
 	}

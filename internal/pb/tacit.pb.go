@@ -2587,733 +2587,6 @@ func (*LeaveResponse) Descriptor() ([]byte, []int) {
 	return file_tacit_proto_rawDescGZIP(), []int{29}
 }
 
-type StatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StatusRequest) Reset() {
-	*x = StatusRequest{}
-	mi := &file_tacit_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StatusRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StatusRequest) ProtoMessage() {}
-
-func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
-func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{30}
-}
-
-type StatusResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Json          string                 `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"` // coordinator.Status
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StatusResponse) Reset() {
-	*x = StatusResponse{}
-	mi := &file_tacit_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StatusResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StatusResponse) ProtoMessage() {}
-
-func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
-func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *StatusResponse) GetJson() string {
-	if x != nil {
-		return x.Json
-	}
-	return ""
-}
-
-// Begin starts the run of a coordinator that has none.
-type BeginRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Json          string                 `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"` // coordinator.Settings
-	Items         []*Item                `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
-	Features      *Features              `protobuf:"bytes,3,opt,name=features,proto3" json:"features,omitempty"` // if the method reads features
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BeginRequest) Reset() {
-	*x = BeginRequest{}
-	mi := &file_tacit_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BeginRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BeginRequest) ProtoMessage() {}
-
-func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
-func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{32}
-}
-
-func (x *BeginRequest) GetJson() string {
-	if x != nil {
-		return x.Json
-	}
-	return ""
-}
-
-func (x *BeginRequest) GetItems() []*Item {
-	if x != nil {
-		return x.Items
-	}
-	return nil
-}
-
-func (x *BeginRequest) GetFeatures() *Features {
-	if x != nil {
-		return x.Features
-	}
-	return nil
-}
-
-type MakeTokenRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uses          uint32                 `protobuf:"varint,1,opt,name=uses,proto3" json:"uses,omitempty"`
-	Hours         uint32                 `protobuf:"varint,2,opt,name=hours,proto3" json:"hours,omitempty"`
-	Note          string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MakeTokenRequest) Reset() {
-	*x = MakeTokenRequest{}
-	mi := &file_tacit_proto_msgTypes[33]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MakeTokenRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MakeTokenRequest) ProtoMessage() {}
-
-func (x *MakeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[33]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MakeTokenRequest.ProtoReflect.Descriptor instead.
-func (*MakeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{33}
-}
-
-func (x *MakeTokenRequest) GetUses() uint32 {
-	if x != nil {
-		return x.Uses
-	}
-	return 0
-}
-
-func (x *MakeTokenRequest) GetHours() uint32 {
-	if x != nil {
-		return x.Hours
-	}
-	return 0
-}
-
-func (x *MakeTokenRequest) GetNote() string {
-	if x != nil {
-		return x.Note
-	}
-	return ""
-}
-
-type MakeTokenResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MakeTokenResponse) Reset() {
-	*x = MakeTokenResponse{}
-	mi := &file_tacit_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MakeTokenResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MakeTokenResponse) ProtoMessage() {}
-
-func (x *MakeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MakeTokenResponse.ProtoReflect.Descriptor instead.
-func (*MakeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{34}
-}
-
-func (x *MakeTokenResponse) GetToken() string {
-	if x != nil {
-		return x.Token
-	}
-	return ""
-}
-
-type PauseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pause         bool                   `protobuf:"varint,1,opt,name=pause,proto3" json:"pause,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PauseRequest) Reset() {
-	*x = PauseRequest{}
-	mi := &file_tacit_proto_msgTypes[35]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PauseRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PauseRequest) ProtoMessage() {}
-
-func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[35]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
-func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{35}
-}
-
-func (x *PauseRequest) GetPause() bool {
-	if x != nil {
-		return x.Pause
-	}
-	return false
-}
-
-type RollbackRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RollbackRequest) Reset() {
-	*x = RollbackRequest{}
-	mi := &file_tacit_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RollbackRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RollbackRequest) ProtoMessage() {}
-
-func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
-func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{36}
-}
-
-func (x *RollbackRequest) GetVersion() uint64 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-type HistoryRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HistoryRequest) Reset() {
-	*x = HistoryRequest{}
-	mi := &file_tacit_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HistoryRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HistoryRequest) ProtoMessage() {}
-
-func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
-func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{37}
-}
-
-type HistoryResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Manifests     []*SignedManifest      `protobuf:"bytes,1,rep,name=manifests,proto3" json:"manifests,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HistoryResponse) Reset() {
-	*x = HistoryResponse{}
-	mi := &file_tacit_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HistoryResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HistoryResponse) ProtoMessage() {}
-
-func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
-func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{38}
-}
-
-func (x *HistoryResponse) GetManifests() []*SignedManifest {
-	if x != nil {
-		return x.Manifests
-	}
-	return nil
-}
-
-type RevokeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeviceId      uint32                 `protobuf:"varint,1,opt,name=device_id,json=seat,proto3" json:"device_id,omitempty"` // the admin API also takes JSON, whose keys stay
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RevokeRequest) Reset() {
-	*x = RevokeRequest{}
-	mi := &file_tacit_proto_msgTypes[39]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RevokeRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RevokeRequest) ProtoMessage() {}
-
-func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[39]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
-func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{39}
-}
-
-func (x *RevokeRequest) GetDeviceId() uint32 {
-	if x != nil {
-		return x.DeviceId
-	}
-	return 0
-}
-
-// Items adds items, or retires those whose IDs are known. The change takes effect in the next round.
-type ItemsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Items         []*Item                `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ItemsRequest) Reset() {
-	*x = ItemsRequest{}
-	mi := &file_tacit_proto_msgTypes[40]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ItemsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ItemsRequest) ProtoMessage() {}
-
-func (x *ItemsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[40]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ItemsRequest.ProtoReflect.Descriptor instead.
-func (*ItemsRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{40}
-}
-
-func (x *ItemsRequest) GetItems() []*Item {
-	if x != nil {
-		return x.Items
-	}
-	return nil
-}
-
-type ItemsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Added         uint32                 `protobuf:"varint,2,opt,name=added,proto3" json:"added,omitempty"`     // by this request
-	Changed       uint32                 `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"` // by this request
-	Waiting       uint32                 `protobuf:"varint,4,opt,name=waiting,proto3" json:"waiting,omitempty"` // changes of earlier requests that have not taken effect yet
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ItemsResponse) Reset() {
-	*x = ItemsResponse{}
-	mi := &file_tacit_proto_msgTypes[41]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ItemsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ItemsResponse) ProtoMessage() {}
-
-func (x *ItemsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[41]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ItemsResponse.ProtoReflect.Descriptor instead.
-func (*ItemsResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{41}
-}
-
-func (x *ItemsResponse) GetVersion() uint64 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *ItemsResponse) GetAdded() uint32 {
-	if x != nil {
-		return x.Added
-	}
-	return 0
-}
-
-func (x *ItemsResponse) GetChanged() uint32 {
-	if x != nil {
-		return x.Changed
-	}
-	return 0
-}
-
-func (x *ItemsResponse) GetWaiting() uint32 {
-	if x != nil {
-		return x.Waiting
-	}
-	return 0
-}
-
-type ExportRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"` // 0 for the newest
-	Format        string                 `protobuf:"bytes,2,opt,name=format,proto3" json:"format,omitempty"`    // npy or csv, in a zip file
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ExportRequest) Reset() {
-	*x = ExportRequest{}
-	mi := &file_tacit_proto_msgTypes[42]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ExportRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ExportRequest) ProtoMessage() {}
-
-func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[42]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
-func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{42}
-}
-
-func (x *ExportRequest) GetVersion() uint64 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
-}
-
-func (x *ExportRequest) GetFormat() string {
-	if x != nil {
-		return x.Format
-	}
-	return ""
-}
-
-// Counted lists the devices whose reports are in a round's aggregate: for tests of a whole federation.
-type CountedRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Round         uint32                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CountedRequest) Reset() {
-	*x = CountedRequest{}
-	mi := &file_tacit_proto_msgTypes[43]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CountedRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CountedRequest) ProtoMessage() {}
-
-func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[43]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
-func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{43}
-}
-
-func (x *CountedRequest) GetRound() uint32 {
-	if x != nil {
-		return x.Round
-	}
-	return 0
-}
-
-type CountedResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Closed        bool                   `protobuf:"varint,1,opt,name=closed,proto3" json:"closed,omitempty"`
-	DeviceIds     []uint32               `protobuf:"varint,2,rep,packed,name=device_ids,json=seats,proto3" json:"device_ids,omitempty"`
-	Digests       [][]byte               `protobuf:"bytes,3,rep,name=digests,proto3" json:"digests,omitempty"` // first 8 bytes of each
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CountedResponse) Reset() {
-	*x = CountedResponse{}
-	mi := &file_tacit_proto_msgTypes[44]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CountedResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CountedResponse) ProtoMessage() {}
-
-func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[44]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
-func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{44}
-}
-
-func (x *CountedResponse) GetClosed() bool {
-	if x != nil {
-		return x.Closed
-	}
-	return false
-}
-
-func (x *CountedResponse) GetDeviceIds() []uint32 {
-	if x != nil {
-		return x.DeviceIds
-	}
-	return nil
-}
-
-func (x *CountedResponse) GetDigests() [][]byte {
-	if x != nil {
-		return x.Digests
-	}
-	return nil
-}
-
 var File_tacit_proto protoreflect.FileDescriptor
 
 const file_tacit_proto_rawDesc = "" +
@@ -3537,46 +2810,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x06SUMMED\x10\x05\x12\b\n" +
 	"\x04PART\x10\x06\"\x0e\n" +
 	"\fLeaveRequest\"\x0f\n" +
-	"\rLeaveResponse\"\x0f\n" +
-	"\rStatusRequest\"$\n" +
-	"\x0eStatusResponse\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\tR\x04json\"x\n" +
-	"\fBeginRequest\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\tR\x04json\x12$\n" +
-	"\x05items\x18\x02 \x03(\v2\x0e.tacit.v1.ItemR\x05items\x12.\n" +
-	"\bfeatures\x18\x03 \x01(\v2\x12.tacit.v1.FeaturesR\bfeatures\"P\n" +
-	"\x10MakeTokenRequest\x12\x12\n" +
-	"\x04uses\x18\x01 \x01(\rR\x04uses\x12\x14\n" +
-	"\x05hours\x18\x02 \x01(\rR\x05hours\x12\x12\n" +
-	"\x04note\x18\x03 \x01(\tR\x04note\")\n" +
-	"\x11MakeTokenResponse\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"$\n" +
-	"\fPauseRequest\x12\x14\n" +
-	"\x05pause\x18\x01 \x01(\bR\x05pause\"+\n" +
-	"\x0fRollbackRequest\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x04R\aversion\"\x10\n" +
-	"\x0eHistoryRequest\"I\n" +
-	"\x0fHistoryResponse\x126\n" +
-	"\tmanifests\x18\x01 \x03(\v2\x18.tacit.v1.SignedManifestR\tmanifests\"(\n" +
-	"\rRevokeRequest\x12\x17\n" +
-	"\tdevice_id\x18\x01 \x01(\rR\x04seat\"4\n" +
-	"\fItemsRequest\x12$\n" +
-	"\x05items\x18\x01 \x03(\v2\x0e.tacit.v1.ItemR\x05items\"s\n" +
-	"\rItemsResponse\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
-	"\x05added\x18\x02 \x01(\rR\x05added\x12\x18\n" +
-	"\achanged\x18\x03 \x01(\rR\achanged\x12\x18\n" +
-	"\awaiting\x18\x04 \x01(\rR\awaiting\"A\n" +
-	"\rExportRequest\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x16\n" +
-	"\x06format\x18\x02 \x01(\tR\x06format\"&\n" +
-	"\x0eCountedRequest\x12\x14\n" +
-	"\x05round\x18\x01 \x01(\rR\x05round\"^\n" +
-	"\x0fCountedResponse\x12\x16\n" +
-	"\x06closed\x18\x01 \x01(\bR\x06closed\x12\x19\n" +
-	"\n" +
-	"device_ids\x18\x02 \x03(\rR\x05seats\x12\x18\n" +
-	"\adigests\x18\x03 \x03(\fR\adigests*<\n" +
+	"\rLeaveResponse*<\n" +
 	"\x04Kind\x12\x10\n" +
 	"\fKIND_UNKNOWN\x10\x00\x12\t\n" +
 	"\x05TRAIN\x10\x01\x12\f\n" +
@@ -3596,18 +2830,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05Fetch\x12\x16.tacit.v1.FetchRequest\x1a\x17.tacit.v1.FetchResponse\x12;\n" +
 	"\x06Report\x12\x17.tacit.v1.ReportRequest\x1a\x18.tacit.v1.ReportResponse\x125\n" +
 	"\x04Mask\x12\x15.tacit.v1.MaskRequest\x1a\x16.tacit.v1.MaskResponse\x128\n" +
-	"\x05Leave\x12\x16.tacit.v1.LeaveRequest\x1a\x17.tacit.v1.LeaveResponse2\xf6\x04\n" +
-	"\x05Admin\x12;\n" +
-	"\x06Status\x12\x17.tacit.v1.StatusRequest\x1a\x18.tacit.v1.StatusResponse\x129\n" +
-	"\x05Begin\x12\x16.tacit.v1.BeginRequest\x1a\x18.tacit.v1.StatusResponse\x12D\n" +
-	"\tMakeToken\x12\x1a.tacit.v1.MakeTokenRequest\x1a\x1b.tacit.v1.MakeTokenResponse\x129\n" +
-	"\x05Pause\x12\x16.tacit.v1.PauseRequest\x1a\x18.tacit.v1.StatusResponse\x12?\n" +
-	"\bRollback\x12\x19.tacit.v1.RollbackRequest\x1a\x18.tacit.v1.StatusResponse\x12>\n" +
-	"\aHistory\x12\x18.tacit.v1.HistoryRequest\x1a\x19.tacit.v1.HistoryResponse\x12;\n" +
-	"\x06Revoke\x12\x17.tacit.v1.RevokeRequest\x1a\x18.tacit.v1.StatusResponse\x128\n" +
-	"\x05Items\x12\x16.tacit.v1.ItemsRequest\x1a\x17.tacit.v1.ItemsResponse\x12<\n" +
-	"\x06Export\x12\x17.tacit.v1.ExportRequest\x1a\x17.tacit.v1.FetchResponse0\x01\x12>\n" +
-	"\aCounted\x12\x18.tacit.v1.CountedRequest\x1a\x19.tacit.v1.CountedResponseB+Z)github.com/tacit-rec/tacit/internal/pb;pbb\x06proto3"
+	"\x05Leave\x12\x16.tacit.v1.LeaveRequest\x1a\x17.tacit.v1.LeaveResponseB+Z)github.com/tacit-rec/tacit/internal/pb;pbb\x06proto3"
 
 var (
 	file_tacit_proto_rawDescOnce sync.Once
@@ -3622,57 +2845,42 @@ func file_tacit_proto_rawDescGZIP() []byte {
 }
 
 var file_tacit_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_tacit_proto_goTypes = []any{
-	(Kind)(0),                 // 0: tacit.v1.Kind
-	(ReportState)(0),          // 1: tacit.v1.ReportState
-	(Column_Side)(0),          // 2: tacit.v1.Column.Side
-	(MaskResponse_State)(0),   // 3: tacit.v1.MaskResponse.State
-	(*HelloRequest)(nil),      // 4: tacit.v1.HelloRequest
-	(*HelloResponse)(nil),     // 5: tacit.v1.HelloResponse
-	(*Limits)(nil),            // 6: tacit.v1.Limits
-	(*EnrolRequest)(nil),      // 7: tacit.v1.EnrolRequest
-	(*EnrolResponse)(nil),     // 8: tacit.v1.EnrolResponse
-	(*CheckInRequest)(nil),    // 9: tacit.v1.CheckInRequest
-	(*LastReport)(nil),        // 10: tacit.v1.LastReport
-	(*CheckInResponse)(nil),   // 11: tacit.v1.CheckInResponse
-	(*Wait)(nil),              // 12: tacit.v1.Wait
-	(*SignedManifest)(nil),    // 13: tacit.v1.SignedManifest
-	(*Manifest)(nil),          // 14: tacit.v1.Manifest
-	(*Patch)(nil),             // 15: tacit.v1.Patch
-	(*Blob)(nil),              // 16: tacit.v1.Blob
-	(*Plan)(nil),              // 17: tacit.v1.Plan
-	(*Setting)(nil),           // 18: tacit.v1.Setting
-	(*Features)(nil),          // 19: tacit.v1.Features
-	(*Column)(nil),            // 20: tacit.v1.Column
-	(*Catalogue)(nil),         // 21: tacit.v1.Catalogue
-	(*Item)(nil),              // 22: tacit.v1.Item
-	(*Task)(nil),              // 23: tacit.v1.Task
-	(*Bound)(nil),             // 24: tacit.v1.Bound
-	(*Masking)(nil),           // 25: tacit.v1.Masking
-	(*FetchRequest)(nil),      // 26: tacit.v1.FetchRequest
-	(*FetchResponse)(nil),     // 27: tacit.v1.FetchResponse
-	(*ReportRequest)(nil),     // 28: tacit.v1.ReportRequest
-	(*ReportResponse)(nil),    // 29: tacit.v1.ReportResponse
-	(*MaskRequest)(nil),       // 30: tacit.v1.MaskRequest
-	(*MaskResponse)(nil),      // 31: tacit.v1.MaskResponse
-	(*LeaveRequest)(nil),      // 32: tacit.v1.LeaveRequest
-	(*LeaveResponse)(nil),     // 33: tacit.v1.LeaveResponse
-	(*StatusRequest)(nil),     // 34: tacit.v1.StatusRequest
-	(*StatusResponse)(nil),    // 35: tacit.v1.StatusResponse
-	(*BeginRequest)(nil),      // 36: tacit.v1.BeginRequest
-	(*MakeTokenRequest)(nil),  // 37: tacit.v1.MakeTokenRequest
-	(*MakeTokenResponse)(nil), // 38: tacit.v1.MakeTokenResponse
-	(*PauseRequest)(nil),      // 39: tacit.v1.PauseRequest
-	(*RollbackRequest)(nil),   // 40: tacit.v1.RollbackRequest
-	(*HistoryRequest)(nil),    // 41: tacit.v1.HistoryRequest
-	(*HistoryResponse)(nil),   // 42: tacit.v1.HistoryResponse
-	(*RevokeRequest)(nil),     // 43: tacit.v1.RevokeRequest
-	(*ItemsRequest)(nil),      // 44: tacit.v1.ItemsRequest
-	(*ItemsResponse)(nil),     // 45: tacit.v1.ItemsResponse
-	(*ExportRequest)(nil),     // 46: tacit.v1.ExportRequest
-	(*CountedRequest)(nil),    // 47: tacit.v1.CountedRequest
-	(*CountedResponse)(nil),   // 48: tacit.v1.CountedResponse
+	(Kind)(0),               // 0: tacit.v1.Kind
+	(ReportState)(0),        // 1: tacit.v1.ReportState
+	(Column_Side)(0),        // 2: tacit.v1.Column.Side
+	(MaskResponse_State)(0), // 3: tacit.v1.MaskResponse.State
+	(*HelloRequest)(nil),    // 4: tacit.v1.HelloRequest
+	(*HelloResponse)(nil),   // 5: tacit.v1.HelloResponse
+	(*Limits)(nil),          // 6: tacit.v1.Limits
+	(*EnrolRequest)(nil),    // 7: tacit.v1.EnrolRequest
+	(*EnrolResponse)(nil),   // 8: tacit.v1.EnrolResponse
+	(*CheckInRequest)(nil),  // 9: tacit.v1.CheckInRequest
+	(*LastReport)(nil),      // 10: tacit.v1.LastReport
+	(*CheckInResponse)(nil), // 11: tacit.v1.CheckInResponse
+	(*Wait)(nil),            // 12: tacit.v1.Wait
+	(*SignedManifest)(nil),  // 13: tacit.v1.SignedManifest
+	(*Manifest)(nil),        // 14: tacit.v1.Manifest
+	(*Patch)(nil),           // 15: tacit.v1.Patch
+	(*Blob)(nil),            // 16: tacit.v1.Blob
+	(*Plan)(nil),            // 17: tacit.v1.Plan
+	(*Setting)(nil),         // 18: tacit.v1.Setting
+	(*Features)(nil),        // 19: tacit.v1.Features
+	(*Column)(nil),          // 20: tacit.v1.Column
+	(*Catalogue)(nil),       // 21: tacit.v1.Catalogue
+	(*Item)(nil),            // 22: tacit.v1.Item
+	(*Task)(nil),            // 23: tacit.v1.Task
+	(*Bound)(nil),           // 24: tacit.v1.Bound
+	(*Masking)(nil),         // 25: tacit.v1.Masking
+	(*FetchRequest)(nil),    // 26: tacit.v1.FetchRequest
+	(*FetchResponse)(nil),   // 27: tacit.v1.FetchResponse
+	(*ReportRequest)(nil),   // 28: tacit.v1.ReportRequest
+	(*ReportResponse)(nil),  // 29: tacit.v1.ReportResponse
+	(*MaskRequest)(nil),     // 30: tacit.v1.MaskRequest
+	(*MaskResponse)(nil),    // 31: tacit.v1.MaskResponse
+	(*LeaveRequest)(nil),    // 32: tacit.v1.LeaveRequest
+	(*LeaveResponse)(nil),   // 33: tacit.v1.LeaveResponse
 }
 var file_tacit_proto_depIdxs = []int32{
 	6,  // 0: tacit.v1.HelloResponse.limits:type_name -> tacit.v1.Limits
@@ -3699,49 +2907,25 @@ var file_tacit_proto_depIdxs = []int32{
 	0,  // 21: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
 	1,  // 22: tacit.v1.ReportResponse.state:type_name -> tacit.v1.ReportState
 	3,  // 23: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
-	22, // 24: tacit.v1.BeginRequest.items:type_name -> tacit.v1.Item
-	19, // 25: tacit.v1.BeginRequest.features:type_name -> tacit.v1.Features
-	13, // 26: tacit.v1.HistoryResponse.manifests:type_name -> tacit.v1.SignedManifest
-	22, // 27: tacit.v1.ItemsRequest.items:type_name -> tacit.v1.Item
-	4,  // 28: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
-	7,  // 29: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
-	9,  // 30: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
-	26, // 31: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
-	28, // 32: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
-	30, // 33: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
-	32, // 34: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
-	34, // 35: tacit.v1.Admin.Status:input_type -> tacit.v1.StatusRequest
-	36, // 36: tacit.v1.Admin.Begin:input_type -> tacit.v1.BeginRequest
-	37, // 37: tacit.v1.Admin.MakeToken:input_type -> tacit.v1.MakeTokenRequest
-	39, // 38: tacit.v1.Admin.Pause:input_type -> tacit.v1.PauseRequest
-	40, // 39: tacit.v1.Admin.Rollback:input_type -> tacit.v1.RollbackRequest
-	41, // 40: tacit.v1.Admin.History:input_type -> tacit.v1.HistoryRequest
-	43, // 41: tacit.v1.Admin.Revoke:input_type -> tacit.v1.RevokeRequest
-	44, // 42: tacit.v1.Admin.Items:input_type -> tacit.v1.ItemsRequest
-	46, // 43: tacit.v1.Admin.Export:input_type -> tacit.v1.ExportRequest
-	47, // 44: tacit.v1.Admin.Counted:input_type -> tacit.v1.CountedRequest
-	5,  // 45: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
-	8,  // 46: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
-	11, // 47: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
-	27, // 48: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
-	29, // 49: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
-	31, // 50: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
-	33, // 51: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
-	35, // 52: tacit.v1.Admin.Status:output_type -> tacit.v1.StatusResponse
-	35, // 53: tacit.v1.Admin.Begin:output_type -> tacit.v1.StatusResponse
-	38, // 54: tacit.v1.Admin.MakeToken:output_type -> tacit.v1.MakeTokenResponse
-	35, // 55: tacit.v1.Admin.Pause:output_type -> tacit.v1.StatusResponse
-	35, // 56: tacit.v1.Admin.Rollback:output_type -> tacit.v1.StatusResponse
-	42, // 57: tacit.v1.Admin.History:output_type -> tacit.v1.HistoryResponse
-	35, // 58: tacit.v1.Admin.Revoke:output_type -> tacit.v1.StatusResponse
-	45, // 59: tacit.v1.Admin.Items:output_type -> tacit.v1.ItemsResponse
-	27, // 60: tacit.v1.Admin.Export:output_type -> tacit.v1.FetchResponse
-	48, // 61: tacit.v1.Admin.Counted:output_type -> tacit.v1.CountedResponse
-	45, // [45:62] is the sub-list for method output_type
-	28, // [28:45] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	4,  // 24: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
+	7,  // 25: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
+	9,  // 26: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
+	26, // 27: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
+	28, // 28: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
+	30, // 29: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
+	32, // 30: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
+	5,  // 31: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
+	8,  // 32: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
+	11, // 33: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
+	27, // 34: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
+	29, // 35: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
+	31, // 36: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
+	33, // 37: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
+	31, // [31:38] is the sub-list for method output_type
+	24, // [24:31] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_tacit_proto_init() }
@@ -3759,9 +2943,9 @@ func file_tacit_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tacit_proto_rawDesc), len(file_tacit_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   45,
+			NumMessages:   30,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   1,
 		},
 		GoTypes:           file_tacit_proto_goTypes,
 		DependencyIndexes: file_tacit_proto_depIdxs,

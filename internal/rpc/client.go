@@ -114,16 +114,6 @@ func Dial(o Options) (*Client, error) {
 	return c, nil
 }
 
-// DialAdmin returns a client of the admin API.
-func DialAdmin(o Options) (pbconnect.AdminClient, error) {
-	if err := o.complete(); err != nil {
-		return nil, err
-	}
-	h := &http.Client{Transport: &bearer{o.Token, o.Transport}, CheckRedirect: noRedirect}
-	return pbconnect.NewAdminClient(h, o.URL, connect.WithAcceptCompression("gzip", nil, nil),
-		connect.WithInterceptors(connect.UnaryInterceptorFunc(plainErrors))), nil
-}
-
 // noRedirect follows no redirects: a signature is valid for one coordinator only.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 

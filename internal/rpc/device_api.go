@@ -32,7 +32,7 @@ func CallerFrom(ctx context.Context) (Caller, bool) {
 
 // serveDevice checks a request of the device API in this order: header, key, body, signature, time.
 func (s *Server) serveDevice(a *response, r *http.Request) error {
-	if err := checkContentType(r, "application/proto"); err != nil {
+	if err := CheckContentType(r, "application/proto"); err != nil {
 		return err
 	}
 	path := r.URL.Path

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -130,57 +129,6 @@ func TestEnrolMustBeSignedWithTheEnrolledKey(t *testing.T) {
 	}
 	if word, _ := s.post(t, q); word != Replayed {
 		t.Errorf("enrolled again by the same request: %q", word)
-	}
-}
-
-func TestAdminAPIRequiresTheToken(t *testing.T) {
-	s := newFakeCoordinator().open(t, Limits{AdminBytes: 1 << 16}, true)
-	s.blob = bytes.Repeat([]byte{1}, 1000)
-	ctx := context.Background()
-	for _, token := range []string{"", "operato", "operator2"} {
-		c := must[pbconnect.AdminClient](t)(DialAdmin(Options{URL: s.url, Pin: s.pin, Token: token}))
-		if _, err := c.Status(ctx, &pb.StatusRequest{}); Code(err) != BadToken {
-			t.Errorf("token %q: %v", token, err)
-		}
-	}
-	c := must[pbconnect.AdminClient](t)(DialAdmin(Options{URL: s.url, Pin: s.pin, Token: "operator"}))
-	if a, err := c.Status(ctx, &pb.StatusRequest{}); err != nil || a.Json != "{}" {
-		t.Errorf("%v, %v", a, err)
-	}
-	stream, err := c.Export(ctx, &pb.ExportRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for stream.Receive() {
-		n += len(stream.Msg().Data)
-	}
-	if stream.Err() != nil || n != 3000 {
-		t.Errorf("an export of %d bytes, %v; want 3000", n, stream.Err())
-	}
-	if stream, err = c.Export(ctx, &pb.ExportRequest{Version: 7}); err == nil {
-		for stream.Receive() {
-		}
-		err = stream.Err()
-	}
-	if Code(err) != NoSuchBlob || s.server.Refused()[NoSuchBlob] != 1 {
-		t.Errorf("an export of a version that is not there: %v, counted %v", err, s.server.Refused())
-	}
-	if _, err := c.Items(ctx, &pb.ItemsRequest{Items: []*pb.Item{{Title: string(make([]byte,
-		1<<17))}}}); Code(err) != Oversized {
-		t.Errorf("a call over the limit: %v", err)
-	}
-	if _, err := c.History(ctx, &pb.HistoryRequest{}); Code(err) != Internal || bytes.Contains([]byte(err.Error()),
-		[]byte("secret")) {
-		t.Errorf("the text of a fault travels: %v", err)
-	}
-	if len(s.faults) != 1 || s.faults[0] != pbconnect.AdminHistoryProcedure+" a secret of the disk" {
-		t.Errorf("faults are %q", s.faults)
-	}
-	without := s.config(Limits{})
-	without.AdminToken = nil
-	if must[*Server](t)(NewServer(without)).config.AdminToken != nil {
-		t.Error("an operator's token from nowhere")
 	}
 }
 

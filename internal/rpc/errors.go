@@ -29,6 +29,8 @@ const (
 	NoSuchBlob   = "no_such_blob"
 	NoSuchPath   = "no_such_path"
 	BadToken     = "bad_token"
+	NotFound     = "not_found" // a call, a version or a device that does not exist
+	Forbidden    = "forbidden" // the token may only read
 	Quota        = "quota"
 	SlowDown     = "slow_down"
 	Paused       = "paused"

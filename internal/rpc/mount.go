@@ -1,8 +1,7 @@
 package rpc
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -15,8 +14,10 @@ import (
 // Mount is a handler for other paths than the device API. It receives every method, after the checks of
 // address, size and speed.
 type Mount struct {
-	Prefix  string // of the path, such as /admin/v1/
-	Handler http.Handler
+	Prefix string // of the path, such as /admin/v1/
+	// Handler answers a request, or returns an error before it has written anything. The server sends the text of
+	// errors made by Refuse only.
+	Handler func(w http.ResponseWriter, r *http.Request) error
 	// Open lets anyone call the handler, with bodies of at most 4 KiB. Otherwise requests need the operator's
 	// token and their bodies may have Limits.AdminBytes.
 	Open bool
@@ -36,10 +37,12 @@ func (s *Server) mountOf(path string) *Mount {
 func (s *Server) serveMount(a *response, r *http.Request, m *Mount) {
 	limit := overheadBytes
 	if !m.Open {
-		if err := s.checkToken(r); err != nil {
+		operator, err := s.checkToken(r)
+		if err != nil {
 			s.refuseJSON(a, r, err)
 			return
 		}
+		r = r.WithContext(context.WithValue(r.Context(), operatorKey{}, operator))
 		limit = s.limits.AdminBytes
 	}
 	if err := checkSize(r, limit); err != nil {
@@ -47,7 +50,31 @@ func (s *Server) serveMount(a *response, r *http.Request, m *Mount) {
 		return
 	}
 	r.Body = http.MaxBytesReader(a.ResponseWriter, newTimedBody(a, r, s.limits.minSpeed()), int64(limit))
-	m.Handler.ServeHTTP(a, r)
+	if err := m.Handler(a, r); err != nil {
+		if read := new(BodyError); errors.As(err, &read) {
+			err = bodyError(r, read.Err)
+		}
+		s.refuseJSON(a, r, (&errorFilter{s}).hide(r.Context(), r.Method+" "+r.URL.Path, err))
+	}
+}
+
+// BodyError is what the handler of a mount returns if it cannot read the body of a request.
+type BodyError struct{ Err error }
+
+func (e *BodyError) Error() string { return e.Err.Error() }
+
+// Operator is who a token of the admin API belongs to.
+type Operator struct {
+	Name     string
+	ReadOnly bool // the token allows only calls that read
+}
+
+type operatorKey struct{}
+
+// OperatorFrom returns the operator who makes a call of a mount that is not open.
+func OperatorFrom(ctx context.Context) Operator {
+	o, _ := ctx.Value(operatorKey{}).(Operator)
+	return o
 }
 
 // refuseJSON is refuse for clients that do not use Connect.
@@ -59,8 +86,8 @@ func (s *Server) refuseJSON(a *response, r *http.Request, err error) {
 	WriteError(a, err)
 }
 
-// WriteError answers a request with an error as JSON: {"code": "bad_token", "message": "..."}. The status follows
-// from the error's Connect code.
+// WriteError answers a request with an error as JSON: {"error": {"code": "bad_token", "message": "..."}}. The status
+// follows from the error's Connect code.
 func WriteError(w http.ResponseWriter, err error) {
 	code, message := Code(err), err.Error()
 	status := http.StatusInternalServerError
@@ -76,15 +103,25 @@ func WriteError(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set(codeHeader, code)
 	w.Header().Set("Content-Type", "application/json")
-	b, _ := json.Marshal(map[string]string{"code": code, "message": message})
+	var body errorBody
+	body.Error.Code, body.Error.Message = code, message
+	b, _ := json.Marshal(body)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n'))
+}
+
+// errorBody is the body of an answer that is an error.
+type errorBody struct {
+	Error struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
 }
 
 // statusOf returns the HTTP status of a Connect code.
 func statusOf(c connect.Code) int {
 	switch c {
-	case connect.CodeInvalidArgument, connect.CodeFailedPrecondition, connect.CodeOutOfRange:
+	case connect.CodeInvalidArgument, connect.CodeOutOfRange:
 		return http.StatusBadRequest
 	case connect.CodeUnauthenticated:
 		return http.StatusUnauthorized
@@ -94,7 +131,7 @@ func statusOf(c connect.Code) int {
 		return http.StatusNotFound
 	case connect.CodeUnimplemented:
 		return http.StatusNotImplemented
-	case connect.CodeAlreadyExists, connect.CodeAborted:
+	case connect.CodeAlreadyExists, connect.CodeAborted, connect.CodeFailedPrecondition:
 		return http.StatusConflict
 	case connect.CodeResourceExhausted:
 		return http.StatusTooManyRequests
@@ -113,24 +150,19 @@ const (
 	wrongTokenBurst = 10
 )
 
-// checkToken checks the operator's token.
-func (s *Server) checkToken(r *http.Request) error {
+// checkToken returns the operator whose token a request has.
+func (s *Server) checkToken(r *http.Request) (Operator, error) {
 	from := address(r.RemoteAddr)
 	if wait := s.wrongTokens.peek(from, time.Now()); wait > 0 {
-		return slowDown(wait, "too many wrong tokens from this address")
+		return Operator{}, slowDown(wait, "too many wrong tokens from this address")
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	expected := ""
-	if s.config.AdminToken != nil {
-		expected = s.config.AdminToken()
+	if ok && token != "" && s.config.Authorize != nil {
+		if operator, ok := s.config.Authorize(token); ok {
+			return operator, nil
+		}
 	}
-	// Hashes have the same length, so that the time of the comparison does not reveal the token's.
-	got := sha256.Sum256([]byte(token))
-	must := sha256.Sum256([]byte(expected))
-	if same := subtle.ConstantTimeCompare(got[:], must[:]); !ok || expected == "" || same != 1 {
-		s.wrongTokens.allow(from, time.Now())
-		return Refuse(BadToken, connect.CodeUnauthenticated, "the admin API requires the header \"Authorization: "+
-			"Bearer TOKEN\" with the operator's token")
-	}
-	return nil
+	s.wrongTokens.allow(from, time.Now())
+	return Operator{}, Refuse(BadToken, connect.CodeUnauthenticated, "the admin API requires the header "+
+		"\"Authorization: Bearer TOKEN\" with an operator's token")
 }

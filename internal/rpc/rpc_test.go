@@ -11,6 +11,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,7 +46,6 @@ func fixed(key ed25519.PrivateKey) (out [32]byte) {
 
 // fakeCoordinator is a small coordinator: enrolment, one blob, reports in pieces.
 type fakeCoordinator struct {
-	pbconnect.UnimplementedAdminHandler
 	mu      sync.Mutex
 	ids     map[[32]byte]uint32
 	revoked map[[32]byte]bool
@@ -172,26 +172,28 @@ func (s *fakeCoordinator) Leave(context.Context, *pb.LeaveRequest) (*pb.LeaveRes
 	panic("leaving is not for this stage")
 }
 
-func (s *fakeCoordinator) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
-	return &pb.StatusResponse{Json: "{}"}, nil
-}
-
-func (s *fakeCoordinator) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error) {
-	return nil, fmt.Errorf("a secret of the disk")
-}
-
-func (s *fakeCoordinator) Export(_ context.Context, q *pb.ExportRequest,
-	out *connect.ServerStream[pb.FetchResponse],
-) error {
-	for range 3 {
-		if err := out.Send(&pb.FetchResponse{Data: s.blob}); err != nil {
-			return err
+// admin is an admin API: it echoes the body of POST echo, and fails in other ways for other paths.
+func (s *fakeCoordinator) admin(w http.ResponseWriter, r *http.Request) error {
+	if OperatorFrom(r.Context()).Name != "test" {
+		return fmt.Errorf("the operator is not in the context")
+	}
+	switch strings.TrimPrefix(r.URL.Path, AdminPrefix) {
+	case "echo":
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			return &BodyError{err}
 		}
+		_, _ = w.Write(b)
+		return nil
+	case "blob":
+		for range 3 {
+			_, _ = w.Write(s.blob)
+		}
+		return nil
+	case "fault":
+		return fmt.Errorf("a secret of the disk")
 	}
-	if q.Version != 0 {
-		return Refuse(NoSuchBlob, connect.CodeNotFound, "no such version")
-	}
-	return nil
+	return Refuse(NotFound, connect.CodeNotFound, "unknown call")
 }
 
 // testServer is a fakeCoordinator behind a server on a socket.
@@ -206,9 +208,10 @@ type testServer struct {
 
 func (s *fakeCoordinator) config(limits Limits) Config {
 	return Config{
-		Federation: s, Admin: s, ID: federation, Lookup: s.lookup, AdminToken: func() string { return "operator" },
-		Now:   s.now,
-		Start: time.Now().Add(-time.Hour), Limits: limits,
+		Federation: s, ID: federation, Lookup: s.lookup, Mounts: []Mount{{Prefix: AdminPrefix, Handler: s.admin}},
+		Authorize: func(token string) (Operator, bool) { return Operator{Name: "test"}, token == "operator" },
+		Now:       s.now,
+		Start:     time.Now().Add(-time.Hour), Limits: limits,
 		Fault: func(procedure string, err error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

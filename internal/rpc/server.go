@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,13 +76,12 @@ func (l *Limits) complete() error {
 // Config connects a server with a coordinator.
 type Config struct {
 	Federation pbconnect.FederationHandler
-	Admin      pbconnect.AdminHandler // nil means no admin API
-	ID         []byte                 // federation ID
+	ID         []byte // federation ID
 	// Lookup returns the device ID of a key, or Refuse with UnknownKey or Revoked. Many goroutines
 	// call it, before the body of a request is read.
 	Lookup func(key [32]byte) (deviceID uint32, err error)
-	// AdminToken returns the operator's token. Empty refuses all calls.
-	AdminToken func() string
+	// Authorize returns the operator whose token it is. Many goroutines call it. Nil refuses all tokens.
+	Authorize func(token string) (Operator, bool)
 	// Now is the clock that the times of requests must follow; nil means time.Now. The server refuses
 	// times up to shortly after Start, so that requests from before a restart cannot be replayed; zero
 	// means now. Clients learn the accepted time from Hello.
@@ -157,9 +155,6 @@ func NewServer(c Config) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(pbconnect.NewFederationHandler(&deviceHandler{c.Federation, s}, options(l.PieceBytes+overheadBytes)...))
-	if c.Admin != nil {
-		mux.Handle(pbconnect.NewAdminHandler(c.Admin, options(l.AdminBytes)...))
-	}
 	s.next = mux
 	return s, nil
 }
@@ -224,7 +219,12 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if wait := s.addressRate.allow(address(r.RemoteAddr), time.Now()); wait > 0 {
-		s.refuse(a, r, slowDown(wait, "too many calls from this address"))
+		err := slowDown(wait, "too many calls from this address")
+		if s.mountOf(r.URL.Path) != nil {
+			s.refuseJSON(a, r, err)
+		} else {
+			s.refuse(a, r, err)
+		}
 		return
 	}
 	if m := s.mountOf(r.URL.Path); m != nil {
@@ -236,8 +236,6 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		s.refuseJSON(a, r, Refuse(NoSuchPath, connect.CodeNotFound, "this is a Tacit coordinator; devices call "+
 			"it with POST"))
-	case strings.HasPrefix(r.URL.Path, "/"+pbconnect.AdminName+"/") && s.config.Admin != nil:
-		err = s.serveAdmin(a, r)
 	case strings.HasPrefix(r.URL.Path, "/"+pbconnect.FederationName+"/"):
 		err = s.serveDevice(a, r)
 	default:
@@ -280,18 +278,6 @@ func slowDown(wait time.Duration, reason string) error {
 		ce.Meta().Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))
 	}
 	return err
-}
-
-func checkContentType(r *http.Request, allowed ...string) error {
-	got, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	if !slices.Contains(allowed, strings.TrimSpace(got)) {
-		return Refuse(Malformed, connect.CodeInvalidArgument, "content type %.40q: must be %s", got,
-			strings.Join(allowed, " or "))
-	}
-	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return Refuse(Malformed, connect.CodeInvalidArgument, "compressed bodies are not supported")
-	}
-	return nil
 }
 
 // checkSize checks the declared size of a body.

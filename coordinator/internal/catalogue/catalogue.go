@@ -33,7 +33,7 @@ const pendingLog = "pending"
 func Open(st *store.Store) (*Catalogue, error) {
 	c := &Catalogue{store: st}
 	err := st.Replay(pendingLog, func(b []byte) error {
-		r := &pb.ItemsRequest{}
+		r := &pb.Catalogue{}
 		if err := proto.Unmarshal(b, r); err != nil {
 			return fmt.Errorf("the log of pending items is corrupt: %w", err)
 		}
@@ -64,8 +64,16 @@ func (c *Catalogue) Features() *rows.Features {
 	return c.features
 }
 
+// Added is what Add queued. The change takes effect in the next round.
+type Added struct {
+	Version uint64 `json:"catalogue_version"`
+	Added   int    `json:"added"`   // items
+	Changed int    `json:"changed"` // items
+	Waiting int    `json:"waiting"` // earlier changes that have not taken effect yet
+}
+
 // Add queues items to be added or changed. An invalid one leaves the queue as it was.
-func (c *Catalogue) Add(items []*pb.Item) (*pb.ItemsResponse, error) {
+func (c *Catalogue) Add(items []*pb.Item) (*Added, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pending := append(slices.Clone(c.pending), items...)
@@ -80,16 +88,16 @@ func (c *Catalogue) Add(items []*pb.Item) (*pb.ItemsResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := proto.Marshal(&pb.ItemsRequest{Items: items})
+	b, err := proto.Marshal(&pb.Catalogue{Items: items})
 	if err != nil {
 		return nil, err
 	}
 	if err := c.store.Append(pendingLog, b); err != nil {
 		return nil, err
 	}
-	out := &pb.ItemsResponse{
-		Version: after.Catalogue.Version, Added: uint32(after.Added - before.Added),
-		Changed: uint32(after.Changed - before.Changed), Waiting: uint32(len(c.pending)),
+	out := &Added{
+		Version: after.Catalogue.Version, Added: after.Added - before.Added, Changed: after.Changed - before.Changed,
+		Waiting: len(c.pending),
 	}
 	c.pending = pending
 	return out, nil

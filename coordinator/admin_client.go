@@ -1,0 +1,93 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// AdminClient calls the admin API of a coordinator. Calls that change something return the state
+// afterwards.
+type AdminClient struct{ *rpc.AdminClient }
+
+// DialAdmin returns a client of the admin API. It makes no call yet.
+func DialAdmin(o rpc.Options) (*AdminClient, error) {
+	c, err := rpc.DialAdmin(o)
+	return &AdminClient{c}, err
+}
+
+// Status returns the state of the coordinator.
+func (a *AdminClient) Status(ctx context.Context) (*Status, error) {
+	s := &Status{}
+	return s, a.Get(ctx, "status", s)
+}
+
+func (a *AdminClient) change(ctx context.Context, path string, in any) (*Status, error) {
+	s := &Status{}
+	return s, a.Post(ctx, path, in, s)
+}
+
+// Begin begins the first run.
+func (a *AdminClient) Begin(ctx context.Context, s Settings, items []*pb.Item) (*Status, error) {
+	q := beginRequest{Settings: &s, Items: jsonItems(items)}
+	if s.Features != nil {
+		q.Features = jsonColumns(wire.EncodeFeatures(s.Features))
+	}
+	return a.change(ctx, "runs", q)
+}
+
+// Pause pauses training after the round in progress, or resumes it.
+func (a *AdminClient) Pause(ctx context.Context, pause bool) (*Status, error) {
+	if pause {
+		return a.change(ctx, "pause", nil)
+	}
+	return a.change(ctx, "resume", nil)
+}
+
+// Rollback requests an older model version, from the next round on.
+func (a *AdminClient) Rollback(ctx context.Context, version uint64) (*Status, error) {
+	return a.change(ctx, "rollback", map[string]any{"version": version})
+}
+
+// Revoke refuses a device from now on.
+func (a *AdminClient) Revoke(ctx context.Context, id uint32) (*Status, error) {
+	return a.change(ctx, "devices/revoke", deviceRequest{id})
+}
+
+// History lists the model versions on disk, the oldest first.
+func (a *AdminClient) History(ctx context.Context) ([]ModelVersion, error) {
+	var out historyResponse
+	err := a.Get(ctx, "history", &out)
+	return out.Versions, err
+}
+
+// Counted lists the devices in a round's sum.
+func (a *AdminClient) Counted(ctx context.Context, round uint32) (*CountedRound, error) {
+	out := &CountedRound{}
+	return out, a.Get(ctx, fmt.Sprintf("counted?round=%d", round), out)
+}
+
+// Items adds or changes items, from the next round on.
+func (a *AdminClient) Items(ctx context.Context, items []*pb.Item) (*AddedItems, error) {
+	out := &AddedItems{}
+	return out, a.Post(ctx, "items", itemsRequest{jsonItems(items)}, out)
+}
+
+// MakeToken makes a token that lets a number of devices enrol within some hours.
+func (a *AdminClient) MakeToken(ctx context.Context, uses, hours int, note string) (string, error) {
+	var out struct {
+		Token string `json:"token"`
+	}
+	err := a.Post(ctx, "tokens", tokenRequest{uses, hours, note}, &out)
+	return out.Token, err
+}
+
+// Export copies a model as a zip file of tables in a format, npy or csv; version 0 is the newest.
+func (a *AdminClient) Export(ctx context.Context, version uint64, format string, to io.Writer) (int64, error) {
+	return a.Stream(ctx, fmt.Sprintf("export?version=%d&format=%s", version, url.QueryEscape(format)), to)
+}
