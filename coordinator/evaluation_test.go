@@ -151,6 +151,9 @@ func TestEvaluationsAreExactMaskedSums(t *testing.T) {
 		"dp": func(s Settings) Settings { return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3") },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name == "group" { // masks are slow under the race detector
+				t.Skip("groups under the race detector are in TestALyingDeviceWithoutDPCostsOnlyItsGroup")
+			}
 			t.Parallel()
 			s := small(n)
 			s.Rounds, s.EvalEvery, s.Deadline = 2, 2, time.Minute
@@ -278,6 +281,9 @@ func TestDevicesLeaveAnEvaluationAtEveryStep(t *testing.T) {
 	for _, step := range []int{wire.StepAdvert, wire.StepShareKeys, wire.StepUpload, wire.StepReveal} {
 		all = append(all, leaving{"none", pb.Kind_EVALUATE, step, 2}, leaving{"none", pb.Kind_EVALUATE, step, 8})
 	}
+	if testing.Short() { // under the race detector: masks are slow
+		all = all[:3]
+	}
 	s := small(12)
 	s.Rounds, s.Deadline = 1, 3*time.Second
 	model := undisturbed(t, s)
@@ -352,6 +358,9 @@ func TestKilledDuringAnEvaluation(t *testing.T) {
 		for _, point := range []string{"unmasking", "counted", "read"} {
 			if dp != "none" && point == "counted" {
 				continue // nobody is asked for items
+			}
+			if testing.Short() && (dp == "none") == (point == "unmasking") { // slow under the race detector
+				continue
 			}
 			t.Run(fmt.Sprintf("%.4s %s", dp, point), func(t *testing.T) {
 				t.Parallel()

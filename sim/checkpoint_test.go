@@ -125,6 +125,9 @@ func TestEveryKindOfRunResumesWithTheSameBits(t *testing.T) {
 }
 
 func TestADamagedByteIsRefusedWhereverItIs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: the race detector, which runs with -short, has nothing to find here")
+	}
 	for name, fresh := range runs(t) {
 		file := halfway(t, fresh)
 		for at := range file {

@@ -59,7 +59,11 @@ func cohort(text string) func(o *Options) {
 }
 
 func TestMasksChangeNoBit(t *testing.T) {
-	for _, policy := range []string{"noise=1,clip=0.5", "noise=0.3,clip=0.5,adaptive=geometric,min-devices=10"} {
+	policies := []string{"noise=0.3,clip=0.5,adaptive=geometric,min-devices=10", "noise=1,clip=0.5"}
+	if testing.Short() { // under the race detector: masks are slow
+		policies = policies[:1]
+	}
+	for _, policy := range policies {
 		digest := map[string]string{}
 		for _, secagg := range []string{"off", "assumed", "on"} {
 			r := promise(t, policy, 3, func(o *Options) {
@@ -102,6 +106,9 @@ func TestTooManyDropoutsDiscardTheRound(t *testing.T) {
 // does: the sum of bits that arrives is not a multiple of a bit, but for a chance below 1%
 // in each of eight rounds.
 func TestDistributedNoiseIsOnTheBitsToo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow under the race detector (-short); TestMasksChangeNoBit has the same goroutines")
+	}
 	r := promise(t, "noise=1,clip=0.5,adaptive=geometric,bit-noise=3,trust=distributed,min-devices=30", 2,
 		func(o *Options) { o.Secagg = "on" })
 	everybody := make([]uint32, r.fleet.Count())
@@ -247,6 +254,9 @@ func TestARoundsBoundIsTheOneItHad(t *testing.T) {
 // A device that has nothing to learn from sends zeros: no other device's vector holds
 // its bit, and masks change no bit.
 func TestDeviceWithoutTrainingDataSendsZeros(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow under the race detector (-short); TestMasksWithoutNoiseChangeNoBit has the same goroutines")
+	}
 	s := small(t, "temporal")
 	digest := map[string]string{}
 	for _, secagg := range []string{"off", "on"} {
@@ -285,6 +295,9 @@ func TestImpossiblePoliciesAreRefused(t *testing.T) {
 
 // A crowd too large for the finest grid has the same one with masks and without.
 func TestMasksChangeNoBitOfALargeCohort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow under the race detector (-short); TestMasksChangeNoBit has the same goroutines")
+	}
 	digest := func(secagg string) string {
 		o := defaults()
 		o.Rounds, o.Secagg = 2, secagg

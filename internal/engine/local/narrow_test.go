@@ -86,6 +86,9 @@ func TestTheDefaultMethodSendsLittle(t *testing.T) {
 // right to 2^-24. With 400 draws the mean of a number is off by more than 6 deviations of
 // at most half a unit / 20 with a chance below 1e-8; some 1,000 numbers are looked at.
 func TestNarrowSumsAreRightOnAverage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: the race detector, which runs with -short, has nothing to find here")
+	}
 	const items, users, bits, times = 40, 500, 16, 400
 	for _, round := range []int{0, 1, 3, 4} {
 		value := func(bits int, id uint32) ([][]float32, *local.Plan) {

@@ -171,6 +171,9 @@ func TestACrashInAMendIsMendedToo(t *testing.T) {
 
 // The last line may look as if a crash had cut it; then something stands for it.
 func TestADamagedLedgerIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: the race detector, which runs with -short, has nothing to find here")
+	}
 	path, b := written(t, 1, 2, 1, 2, 1)
 	last := bytes.LastIndexByte(b[:len(b)-1], '\n')
 	for at := range b {

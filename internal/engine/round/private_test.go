@@ -134,6 +134,9 @@ func TestARoundThatFailsLeavesNothingToTheNext(t *testing.T) {
 }
 
 func TestTheBudgetStopsBeforeItWouldBePassed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: the race detector, which runs with -short, has nothing to find here")
+	}
 	for _, policy := range []string{"noise=1,epsilon=3", "noise=2,epsilon=1.5,accountant=pld", "epsilon=3"} {
 		e, _ := guarded(t, policy, "poisson:0.1", 100, 4)
 		g := e.Stack
@@ -326,6 +329,9 @@ func mustEvents(t *testing.T, g *privacy.Stack) []account.Event {
 }
 
 func TestAnAuditFindsNoMoreThanIsClaimedAndCatchesTooLittleNoise(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: the race detector, which runs with -short, has nothing to find here")
+	}
 	for _, policy := range []string{
 		"noise=2,delta=1e-9,accountant=pld",
 		"noise=2,delta=1e-9,adjacency=replace-one,accountant=pld",

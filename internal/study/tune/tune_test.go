@@ -197,7 +197,11 @@ func TestAnInterruptedSearchResumesToTheSameAnswer(t *testing.T) {
 	s.OnProgress = func(Progress) { steps++ }
 	run(t, s)
 	want := left(t, whole)
-	for _, at := range []int{1, steps / 5, steps / 2, steps * 4 / 5, steps - 2} {
+	stops := []int{steps / 2, 1, steps / 5, steps * 4 / 5, steps - 2}
+	if testing.Short() { // under the race detector: each stop is another search
+		stops = stops[:1]
+	}
+	for _, at := range stops {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(context.Background())
 		s, n := search(t, given(t, "seeds=2"), dir), 0
@@ -244,7 +248,11 @@ func TestACrashedSearchResumesToTheSameAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, size := range []int{0, 10, len(log) / 3, len(log) - 1, len(log)} {
+	sizes := []int{len(log) / 3, 0, 10, len(log) - 1, len(log)}
+	if testing.Short() {
+		sizes = sizes[:1]
+	}
+	for _, size := range sizes {
 		dir := t.TempDir()
 		if err := os.Mkdir(filepath.Join(dir, stateDir), 0o755); err != nil {
 			t.Fatal(err)
@@ -428,6 +436,9 @@ func TestThePresetIsTheBestTrial(t *testing.T) {
 }
 
 func TestEveryRangeOfATagIsAccepted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: the race detector, which runs with -short, has nothing to find here")
+	}
 	for _, e := range methods.Default().Entries() {
 		fields := append(param.Fields(e.New()), param.Fields(&experiment.Settings{})...)
 		for _, f := range fields {
