@@ -203,29 +203,6 @@ func TestAFlippedBitCostsOnlyItsGroup(t *testing.T) {
 	}
 }
 
-// If all devices are in one group, the coordinator makes another attempt.
-func TestAFlippedBitEndsAnAttempt(t *testing.T) {
-	const n = 6
-	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
-	s.Masked, s.Rounds = true, 1
-	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.enrolled(n)
-	first := r.mask(d, 2)
-	waitFor(t, "the attempt ends", func() bool { return r.c.Status().Counts["attempts_ended"] == 1 })
-	select {
-	case err := <-r.ended:
-		t.Fatalf("the coordinator ended: %v", err)
-	default:
-	}
-	if again := r.mask(d, -1); again == first {
-		t.Errorf("attempt %d comes twice", again)
-	}
-	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
-	if ids := r.counted(0); len(ids) != n {
-		t.Errorf("%v are in the sum, want all", ids)
-	}
-}
-
 // mask has all devices play an attempt, one of them with a bit flipped.
 func (r *harness) mask(d []*testDevice, liar int) (attempt uint32) {
 	r.t.Helper()

@@ -14,14 +14,16 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// attemptsInARow may fail; then the round waits for a deadline. It is never given up, since a round
-// that is discarded still costs budget.
+// attemptsInARow may fail; then the round waits for a deadline. It is not given up before devices
+// reveal shares, since a round that is discarded still costs budget.
 const attemptsInARow = 3
 
 // minMasked is the size of the smallest group that masks anything.
 const minMasked = 2
 
-// maskedRound attempts a masked sum until one succeeds.
+// maskedRound attempts a masked sum until one succeeds, or until devices have revealed shares and no
+// sum came out. Such a round is discarded: devices join no other attempt at it, because two sums
+// over different devices would reveal one device's update.
 func (n *network) maskedRound(ctx context.Context, t int, cohort []uint32, b privacy.Bound) (collected, error) {
 	length := n.plan.UpdateLength(t) + 1
 	task := n.newTask(pb.Kind_TRAIN, t, length, n.maskedBound(t, b))
@@ -35,11 +37,15 @@ func (n *network) maskedRound(ctx context.Context, t int, cohort []uint32, b pri
 			return collected{}, err
 		}
 	}
+	if sum.Revealing {
+		n.progress.count("rounds_discarded", 1)
+		sum = &masked.Sum{Values: make([]int32, task.Length)}
+	}
 	return n.closeMasked(task, cohort, sum), nil
 }
 
 // attempts returns a masked sum and the devices of the attempt that made it. The sum is empty if
-// too few devices can take part.
+// too few devices can take part, and Revealing if devices revealed shares without a sum.
 func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, b privacy.Bound) (
 	*masked.Sum, []uint32, error,
 ) {
@@ -72,6 +78,10 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 		}
 		if masked.Failed(err) {
 			n.progress.count("attempts_ended", 1)
+			if n.collection.LastAttempt().Revealed() {
+				n.exclude(attendance, nil)
+				return &masked.Sum{Revealing: true}, devices, nil
+			}
 			if err := n.retry(ctx, int(task.Round), tried); err != nil {
 				return nil, nil, err
 			}
@@ -135,7 +145,9 @@ func (n *network) closeMasked(task *pb.Task, cohort []uint32, sum *masked.Sum) c
 	for i, x := range sum.Values {
 		values[i] = int64(x)
 	}
-	report := round.Report{Devices: len(sum.Devices), Dropped: len(cohort) - len(sum.Devices)}
+	report := round.Report{
+		Devices: len(sum.Devices), Dropped: len(cohort) - len(sum.Devices), Discarded: len(sum.Devices) == 0,
+	}
 	if n.settings().maskedOnly() { // the last number counts the devices with training data
 		report.Devices = int(sum.Values[task.Length-1])
 		report.Idle = len(sum.Devices) - report.Devices
@@ -201,16 +213,11 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		Task: task, Cohort: cohort, Model: sha256.Sum256(c.models.Signed().Body),
 		Seed: c.cohortSeed(), GroupSize: c.settings().GroupSize, MinDevices: c.minDevices(task.Kind),
 		MinBits:     c.settings().Bits,
-		Sensitivity: sensitivity, OpenOnce: c.engine.Stack == nil,
-		StepTime: c.collection.StepTime.Of(c.settings().Deadline / 2), PollEvery: c.pollEvery(len(cohort)),
+		Sensitivity: sensitivity,
+		StepTime:    c.collection.StepTime.Of(c.settings().Deadline / 2), PollEvery: c.pollEvery(len(cohort)),
 		Now: c.now, Timer: c.timer, Count: c.progress.count,
-		BeforeReveal: func() error {
-			if task.Kind != pb.Kind_COUNT {
-				return nil
-			}
-			return c.evaluations.SetCounted()
-		},
-		BeforeSum: func() error { return c.fault("unmasking") },
+		BeforeReveal: func() error { return c.noteRevealing(task) },
+		BeforeSum:    func() error { return c.fault("unmasking") },
 	})
 	if err != nil {
 		return nil, err
@@ -218,6 +225,17 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	c.collection.EnterAttempt(a)
 	defer c.collection.Uploads.Clear()
 	return a.Run(ctx, keep)
+}
+
+// noteRevealing writes to disk that devices are about to reveal shares.
+func (c *Coordinator) noteRevealing(task *pb.Task) error {
+	switch task.Kind {
+	case pb.Kind_TRAIN:
+		return (&masked.Sum{Attempt: task.Attempt, Revealing: true}).Write(c.st, c.sumLog(task))
+	case pb.Kind_COUNT:
+		return c.evaluations.SetCounted()
+	}
+	return nil
 }
 
 // pollEvery is how often a device may ask, so that all of them together do not exceed the rate.

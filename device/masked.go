@@ -23,7 +23,8 @@ var errRestarted = errors.New("the device was restarted during this attempt and 
 const maxMessageBytes = 16 << 20
 
 // maskedReport is one attempt at secure aggregation. Its keys are never saved: after a crash the
-// device has dropped out, and joins the next attempt with the same update.
+// device has dropped out, and joins the next attempt with the same update unless it has revealed
+// its shares.
 type maskedReport struct {
 	*Device
 	ctx      context.Context
@@ -34,9 +35,9 @@ type maskedReport struct {
 	resent   int // bytes that were sent more than once
 }
 
-// sendMasked adds the saved report of a task to a masked sum. Against a coordinator that may
-// deviate from the protocol (Active), a device that has revealed its shares joins no other attempt:
-// two sums over different devices would reveal one device's update.
+// sendMasked adds the saved report of a task to a masked sum. A device that has revealed its shares
+// joins no other attempt at that round: two sums over different devices would reveal one device's
+// update. The state file says so before the shares leave the device.
 func (d *Device) sendMasked(ctx context.Context, t *pb.Task) (sent int, err error) {
 	s := *d.record.report(t.Kind)
 	r, id, err := wire.DecodeMasking(t.Masking)
@@ -47,7 +48,7 @@ func (d *Device) sendMasked(ctx context.Context, t *pb.Task) (sent int, err erro
 		return 0, nil
 	case s.Started && s.Attempt == t.Attempt:
 		return 0, errRestarted
-	case r.Active && s.Revealed:
+	case s.Revealed:
 		return 0, d.setReportState(t.Kind, s, closed, "it was revealed in an attempt without a sum")
 	case r.MinDevices < max(2, s.MinDevices):
 		return 0, fmt.Errorf("a masked sum of %d devices: must be at least %d", r.MinDevices, max(2, s.MinDevices))
@@ -87,7 +88,10 @@ func (p *maskedReport) save(step uint32, bytes int) error {
 		}
 		switch step {
 		case wire.StepAdvert:
-			s.Attempt, s.Started, s.Revealed, s.Masked = p.task.Attempt, true, false, true
+			if s.Revealed { // another process with the same state file has
+				return errAttemptEnded
+			}
+			s.Attempt, s.Started, s.Masked = p.task.Attempt, true, true
 		case wire.StepReveal:
 			s.Revealed = true
 		}

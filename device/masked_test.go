@@ -220,7 +220,7 @@ func TestMaskedSumEqualsPlainSum(t *testing.T) {
 }
 
 // A device that is killed at any boundary of an attempt has dropped out. It joins the next attempt with the
-// same update.
+// same update, unless shares were revealed in the first one: then the round has no sum.
 func TestKilledDeviceJoinsTheNextAttempt(t *testing.T) {
 	want := plainSum(t, 6)
 	boundaries, times := 0, 3
@@ -263,6 +263,9 @@ func killedOnce(t *testing.T, name string, n int, want []int64) bool {
 	}
 	wg.Wait()
 	if !f.isSummed() {
+		if anyRevealed(members) { // TestUnmaskedOnce has the rest
+			return killed()
+		}
 		f.retry()
 		together(t, members, f.isSummed)
 	}
@@ -272,54 +275,103 @@ func killedOnce(t *testing.T, name string, n int, want []int64) bool {
 	return killed()
 }
 
+// anyRevealed reports whether a device has saved that it reveals its shares.
+func anyRevealed(members []*testDevice) bool {
+	return slices.ContainsFunc(members, func(r *testDevice) bool {
+		d := r.open()
+		return d.record.Train != nil && d.record.Train.Revealed
+	})
+}
+
 func (f *fakeCoordinator) isSummed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.summed
 }
 
-// A coordinator that may deviate from the protocol gets at most one sum with a device in it: two sums over
-// different devices would reveal one device's update.
-func TestDeviceThatRevealedJoinsNoOtherAttempt(t *testing.T) {
-	f, members := newMasked(t, 5, true)
-	ctx, cancel := context.WithCancel(t.Context())
-	var others sync.WaitGroup
-	defer func() { cancel(); others.Wait() }() // before the test ends
-	for _, r := range members[1:] {
-		d := r.open()
-		others.Go(func() {
-			for ctx.Err() == nil {
-				if _, err := d.Step(ctx); err != nil {
-					return
-				}
-			}
-		})
-	}
-	killed := false
-	members[0].crash = func(what string) error {
-		if killed = killed || what == "after mask 4" &&
-			func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.arrived[4][0] }(); killed {
-			return errDead
+// A curious coordinator gets at most one sum of a round with a device in it: two sums over different
+// devices would reveal one device's update. It claims that the attempt in which all devices revealed
+// has no sum, and begins another one without device 0.
+func TestUnmaskedOnce(t *testing.T) {
+	for _, active := range []bool{false, true} {
+		f, members := newMasked(t, 6, active)
+		together(t, members, f.isSummed)
+		if len(f.sums) != 1 {
+			t.Fatalf("active %v: the first attempt has %d sums", active, len(f.sums))
 		}
-		return nil
+		for _, r := range members { // a device that did not hear of the sum, or was lied to
+			err := r.open().update(func(r *record) error {
+				r.Train.State = pending
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.retry()
+		for i, r := range members[1:] {
+			out, err := r.open().Step(t.Context())
+			if err != nil || out.State != closed {
+				t.Errorf("active %v: device %d answers a second attempt with %+v, %v; want it closed", active, i+1, out,
+					err)
+			}
+		}
+		f.mu.Lock()
+		if len(f.arrived[0]) > 0 {
+			t.Errorf("active %v: devices %v sent a key in the second attempt", active, f.arrived[0])
+		}
+		f.mu.Unlock()
 	}
-	d := members[0].open()
-	for !killed {
-		d.Step(context.Background())
-	}
-	members[0].crash = func(string) error { return nil }
-	f.retry()
-	f.mu.Lock()
-	f.summed = false
-	f.mu.Unlock()
-	out, err := members[0].open().Step(context.Background())
-	if err != nil || out.State != closed {
-		t.Errorf("a second attempt ends as %+v, %v; want it closed", out, err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.arrived[0][0] {
-		t.Error("it has sent a key in the second attempt")
+}
+
+// The state file says that a device reveals its shares before they leave it: a device that is killed
+// in between joins no other attempt.
+func TestDeviceThatRevealedJoinsNoOtherAttempt(t *testing.T) {
+	for _, active := range []bool{false, true} {
+		f, members := newMasked(t, 5, active)
+		ctx, cancel := context.WithCancel(t.Context())
+		var others sync.WaitGroup
+		for _, r := range members[1:] {
+			d := r.open()
+			others.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := d.Step(ctx); err != nil {
+						return
+					}
+				}
+			})
+		}
+		killed := false
+		var d *Device
+		members[0].crash = func(what string) error {
+			killed = killed || what == "before mask 4" && d.record.Train.Revealed
+			if killed {
+				return errDead
+			}
+			return nil
+		}
+		d = members[0].open()
+		for !killed {
+			d.Step(context.Background())
+		}
+		cancel()
+		others.Wait()
+		members[0].crash = func(string) error { return nil }
+		f.mu.Lock()
+		if f.arrived[4][0] {
+			t.Errorf("active %v: the shares left before the crash", active)
+		}
+		f.mu.Unlock()
+		f.retry()
+		out, err := members[0].open().Step(context.Background())
+		if err != nil || out.State != closed {
+			t.Errorf("active %v: a second attempt ends as %+v, %v; want it closed", active, out, err)
+		}
+		f.mu.Lock()
+		if f.arrived[0][0] {
+			t.Errorf("active %v: it has sent a key in the second attempt", active)
+		}
+		f.mu.Unlock()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
@@ -31,14 +32,13 @@ type AttemptConfig struct {
 	MinBits    int    // of a number of a group's sum: extra room in which lies are detected
 
 	Sensitivity float64 // the norm of one honest device's update; unused if the bound is per slot
-	OpenOnce    bool    // a sum that was unmasked is never attempted again with other devices
 
 	StepTime  time.Duration // that a step waits for messages
 	PollEvery time.Duration // devices ask no more often
 	Now       func() time.Time
 	Timer     func(time.Duration) (<-chan time.Time, func() bool)
 
-	BeforeReveal func() error                  // runs before devices reveal anything
+	BeforeReveal func() error                  // runs once, before devices reveal anything
 	BeforeSum    func() error                  // runs before masks are removed
 	Count        func(counter string, n int64) // counts discarded groups
 }
@@ -49,16 +49,20 @@ type AttemptConfig struct {
 // moves the model by no more than its group may. An attempt is kept in memory only, since an
 // unfinished one is of no use.
 type Attempt struct {
-	config AttemptConfig
-	groups []*group
-	of     map[uint32]*group // by device ID
+	config   AttemptConfig
+	groups   []*group
+	of       map[uint32]*group // by device ID
+	revealed atomic.Bool       // devices were asked to reveal shares
 }
 
-// Sum is a masked sum and the devices that are in it, as it is on disk.
+// Sum is a masked sum and the devices that are in it, as it is on disk. Before devices are asked to
+// reveal shares, a Sum with Revealing set is on disk: if nothing follows it, the round has no sum
+// and no other attempt, because two sums over different devices would reveal one device's update.
 type Sum struct {
-	Attempt uint32   `json:"attempt,omitempty"`
-	Devices []uint32 `json:"seats"`
-	Values  []int32  `json:"sum"`
+	Attempt   uint32   `json:"attempt,omitempty"`
+	Revealing bool     `json:"revealing,omitempty"`
+	Devices   []uint32 `json:"seats"`
+	Values    []int32  `json:"sum"`
 }
 
 // Write appends a sum to a log.
@@ -70,7 +74,7 @@ func (s *Sum) Write(st *store.Store, log string) error {
 	return st.Append(log, b)
 }
 
-// ReadSum reads the sum of a log; nil if there is none.
+// ReadSum reads the last record of a log; nil if there is none.
 func ReadSum(st *store.Store, log string) (s *Sum, err error) {
 	err = st.Replay(log, func(b []byte) error {
 		s = &Sum{}
@@ -104,10 +108,14 @@ func NewAttempt(config AttemptConfig) (*Attempt, error) {
 	random := rng.New(config.Seed, rng.Shuffle, uint64(config.Task.Round), uint64(config.Task.Attempt))
 	random.Shuffle(shuffled)
 	a := &Attempt{config: config, of: map[uint32]*group{}}
+	a.config.BeforeReveal = sync.OnceValue(func() error {
+		a.revealed.Store(true)
+		return config.BeforeReveal()
+	})
 	for k := range n {
 		ids := slices.Clone(shuffled[k*len(shuffled)/n : (k+1)*len(shuffled)/n])
 		slices.Sort(ids)
-		g, err := newGroup(&config, ids)
+		g, err := newGroup(&a.config, ids)
 		if err != nil {
 			return nil, err
 		}
@@ -136,6 +144,10 @@ func (a *Attempt) Progress() (done, expected int) {
 	}
 	return done, expected
 }
+
+// Revealed reports whether devices were asked to reveal shares. Then they join no other attempt at
+// the round.
+func (a *Attempt) Revealed() bool { return a.revealed.Load() }
 
 // Kind is that of the task.
 func (a *Attempt) Kind() pb.Kind { return a.config.Task.Kind }
@@ -199,7 +211,6 @@ func (a *Attempt) Run(ctx context.Context, keep func(*Sum) error) (*Sum, error) 
 func (a *Attempt) combine(sums []*Sum, errs []error) (*Sum, error) {
 	out := &Sum{Attempt: a.config.Task.Attempt, Values: make([]int32, a.config.Task.Length)}
 	var failed error
-	exceeded := false
 	for i, sum := range sums {
 		switch err := errs[i]; {
 		case err != nil && !Failed(err):
@@ -212,7 +223,6 @@ func (a *Attempt) combine(sums []*Sum, errs []error) (*Sum, error) {
 		case exceeds(sum, a.config.Task, a.config.Sensitivity):
 			a.config.Count("buckets_over_bound", 1)
 			sums[i] = nil
-			exceeded = true
 		default:
 			for k, x := range sum.Values {
 				out.Values[k] += x
@@ -220,9 +230,7 @@ func (a *Attempt) combine(sums []*Sum, errs []error) (*Sum, error) {
 			out.Devices = append(out.Devices, sum.Devices...)
 		}
 	}
-	// Two unmasked sums over different devices would reveal what the difference sent.
-	opened := exceeded && a.config.OpenOnce
-	if len(out.Devices) == 0 && failed != nil && !opened {
+	if len(out.Devices) == 0 && failed != nil {
 		return nil, failed
 	}
 	slices.Sort(out.Devices)

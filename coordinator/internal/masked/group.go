@@ -105,13 +105,13 @@ func (g *group) run(ctx context.Context, config *AttemptConfig) (*Sum, error) {
 		if step == wire.StepReveal {
 			break
 		}
-		if step == wire.StepUpload {
+		if err := g.advance(); err != nil {
+			return nil, err
+		}
+		if step == wire.StepUpload { // devices get the lists when the next step begins
 			if err := config.BeforeReveal(); err != nil {
 				return nil, err
 			}
-		}
-		if err := g.advance(); err != nil {
-			return nil, err
 		}
 	}
 	return g.unmask(config)

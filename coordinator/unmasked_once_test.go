@@ -1,0 +1,102 @@
+package coordinator
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// A colluding device flips a bit, all devices reveal their shares, and no sum comes out. Another
+// attempt without one device would reveal the update of that device. So the round is discarded and
+// paid for, and training continues with the next one.
+func TestUnmaskedOnce(t *testing.T) {
+	const n, colluder = 20, 2
+	for name, dp := range map[string]string{
+		"central":     "epsilon=50,delta=1e-3,clip=0.5,min-devices=14",
+		"distributed": "epsilon=50,delta=1e-3,clip=0.5,trust=distributed,min-devices=14",
+		"no DP":       "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := bareSmall(n)
+			if dp != "" {
+				s = withDP(small(n), dp)
+			}
+			s.Masked, s.Rounds = true, 2
+			r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+			d := r.enrolled(n)
+			r.mask(d, colluder)
+			waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+			status := r.c.Status()
+			if in := r.counted(0); len(in) > 0 || status.Counts["rounds_discarded"] != 1 {
+				t.Errorf("devices %v are in the sum of round 1; counts %v", in, status.Counts)
+			}
+			if dp != "" && len(r.c.budget.All()) != 1 {
+				t.Errorf("the ledger has %d lines after a discarded round, expected 1", len(r.c.budget.All()))
+			}
+			rest := append(d[:colluder:colluder], d[colluder+1:]...)
+			for _, h := range rest { // nobody is asked for round 1 again
+				if task := h.task(); task.Round != 1 {
+					t.Fatalf("device %d is asked for round %d again", h.id, task.Round+1)
+				}
+			}
+			r.mask(d, -1)
+			waitFor(t, "the next round ends", func() bool { return r.c.Status().Round == 2 })
+			if in := r.counted(1); len(in) < n-1 {
+				t.Errorf("devices %v are in the sum of round 2", in)
+			}
+		})
+	}
+}
+
+// A coordinator that is killed after devices were asked to reveal their shares does not ask for the
+// same round again.
+func TestKilledWhileDevicesReveal(t *testing.T) {
+	const n = 20
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=14")
+	s.Masked, s.Rounds = true, 2
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, func(o *Options) {
+		o.fault = func(point string) error {
+			if point == "unmasking" {
+				return errCut
+			}
+			return nil
+		}
+	})
+	d := r.enrolled(n)
+	r.mask(d, -1)
+	<-r.ended
+	r.stop()
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	if in := r.counted(0); len(in) > 0 {
+		t.Errorf("devices %v are in the sum", in)
+	}
+}
+
+// An attempt that ends before devices reveal anything is retried.
+func TestAnAttemptBeforeRevealIsRetried(t *testing.T) {
+	const n = 20
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=14")
+	s.Masked, s.Rounds, s.Deadline = true, 1, time.Second
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.enrolled(n)
+	for _, h := range d[:10] {
+		h.leaves, h.leavesAt = pb.Kind_TRAIN, wire.StepUpload
+	}
+	first := r.mask(d, -1)
+	waitFor(t, "the attempt ends", func() bool { return r.c.Status().Counts["attempts_ended"] == 1 })
+	for _, h := range d {
+		h.leaves = 0
+	}
+	if again := r.mask(d, -1); again == first {
+		t.Errorf("attempt %d comes twice", again)
+	}
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	if in := r.counted(0); len(in) != n {
+		t.Errorf("devices %v are in the sum, expected all", in)
+	}
+}
