@@ -1,7 +1,8 @@
-// Package budget records what a run spends of its privacy budget, in a ledger on disk, before
+// Package budget records what a federation spends of its privacy budget, in a ledger on disk, before
 // anything is released. It protects against replay: an entry that was written for a release that
 // nobody saw, because the coordinator was killed, pays for one later release of the same kind, so
-// no round is paid for twice and none is free. It never removes an entry.
+// no round is paid for twice and none is free. It never removes an entry: a reset adds one, from
+// which on the budget counts.
 package budget
 
 import (
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/store"
@@ -18,26 +20,39 @@ import (
 // File is the name of the ledger in a state folder.
 const File = "ledger.jsonl"
 
-const hint = "start a new run in another folder: tacit serve --state FOLDER"
+func hint(dir string) string {
+	return fmt.Sprintf("restore its newest back-up with `tacit admin restore`; if there is none, "+
+		"`tacit serve --state %s --repair` counts the whole privacy budget as spent, and "+
+		"`tacit admin reset-budget` begins a new budget period", dir)
+}
 
-// Budget is the ledger of one run. Its methods may be called from many goroutines. A nil Budget is
-// that of a run without a privacy guarantee: it is empty.
+// Budget is the ledger of a federation. Its methods may be called from many goroutines. A nil Budget
+// is that of a federation without a privacy guarantee: it is empty.
 type Budget struct {
+	dir    string
 	ledger *round.Ledger
 
 	mu     sync.Mutex
 	unused []account.Event // written for releases that nobody saw
+
+	costs costs
 }
 
 var _ account.Ledger = (*Budget)(nil)
 
-// Open opens or creates the ledger of a run in a folder.
-func Open(dir, run string) (*Budget, error) {
-	l, err := round.OpenLedger(filepath.Join(dir, File), run)
+// Open opens or creates the ledger of a federation in a folder.
+func Open(dir, federation string) (*Budget, error) {
+	l, err := round.OpenLedger(filepath.Join(dir, File), federation)
 	if err != nil {
-		return nil, &store.Damage{Where: File, What: err.Error(), Hint: hint}
+		return nil, &store.Damage{Where: File, What: err.Error(), Hint: hint(dir)}
 	}
-	return &Budget{ledger: l}, nil
+	return &Budget{dir: dir, ledger: l}, nil
+}
+
+// Repair makes a damaged ledger open again, or one with fewer lines than were written. The budget
+// then counts as spent until a reset. It returns whether the ledger was damaged.
+func Repair(dir, federation string, written int) (damaged bool, err error) {
+	return round.RepairLedger(filepath.Join(dir, File), federation, written)
 }
 
 // Close closes the ledger.
@@ -63,7 +78,47 @@ func (b *Budget) Spend(e account.Event) error {
 // SpendNew pays with a new entry, for a release that is never repeated.
 func (b *Budget) SpendNew(e account.Event) error { return b.ledger.Spend(e) }
 
-// Events are the entries that paid for a release that somebody saw.
+// BeginRun records that a run begins, once.
+func (b *Budget) BeginRun(run string, number int) error {
+	if b == nil {
+		return nil
+	}
+	return b.ledger.BeginRun(run, number)
+}
+
+// Reset begins a budget period. No entry from before pays for a release in it. inRun says that the
+// newest run continues.
+func (b *Budget) Reset(reason string, now time.Time, inRun bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.ledger.Reset(round.Reset{Reason: reason, At: now}, inRun); err != nil {
+		return err
+	}
+	b.unused = nil
+	return nil
+}
+
+// Period is the number of the budget period, from 1, and the number of its runs; 0 without a
+// privacy guarantee.
+func (b *Budget) Period() (number, runs int) {
+	if b == nil {
+		return 0, 0
+	}
+	return b.ledger.Period()
+}
+
+// Lost reports that a repair lost entries of the budget period: what was spent is unknown.
+func (b *Budget) Lost() bool { return b != nil && b.ledger.Lost() }
+
+// Paid are the entries of a run, one by one.
+func (b *Budget) Paid(run string) []account.Event {
+	if b == nil {
+		return nil
+	}
+	return b.ledger.EventsOf(run)
+}
+
+// Events are the entries of the budget period that paid for a release that somebody saw.
 func (b *Budget) Events() []account.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +127,7 @@ func (b *Budget) Events() []account.Event {
 	}
 	left := slices.Clone(b.unused)
 	var out account.Spent
-	for _, e := range b.ledger.Since(0) {
+	for _, e := range b.ledger.Since(b.ledger.PeriodLine()) {
 		if i := slices.Index(left, e); i >= 0 {
 			left = slices.Delete(left, i, i+1)
 			continue
@@ -84,7 +139,7 @@ func (b *Budget) Events() []account.Event {
 	return out.Events()
 }
 
-// All are all entries, also the unused ones.
+// All are all entries of the budget period, also the unused ones.
 func (b *Budget) All() []account.Event {
 	if b == nil {
 		return nil
@@ -108,7 +163,7 @@ func (b *Budget) Reclaim(lines int, neverRepeated func(account.Event) bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, e := range b.ledger.Since(lines) {
+	for _, e := range b.ledger.Since(max(lines, b.ledger.PeriodLine())) {
 		if !neverRepeated(e) {
 			b.unused = append(b.unused, e)
 		}
@@ -134,6 +189,6 @@ func (b *Budget) Check(lines int) error {
 		Where: File,
 		What: fmt.Sprintf("has %d lines, and %d were written: the budget spent is unknown, so nothing may be released",
 			b.ledger.Len(), lines),
-		Hint: hint,
+		Hint: hint(b.dir),
 	}
 }

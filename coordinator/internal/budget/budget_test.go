@@ -2,7 +2,12 @@ package budget
 
 import (
 	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/privacy/account"
@@ -72,8 +77,8 @@ func TestAShortOrForeignLedgerIsRefused(t *testing.T) {
 	if err := b.Check(b.Lines() + 1); !errors.As(err, new(*store.Damage)) {
 		t.Errorf("a short ledger: %v", err)
 	}
-	if _, err := Open(dir, "another run"); !errors.As(err, new(*store.Damage)) {
-		t.Errorf("the ledger of another run: %v", err)
+	if _, err := Open(dir, "another federation"); !errors.As(err, new(*store.Damage)) {
+		t.Errorf("the ledger of another federation: %v", err)
 	}
 }
 
@@ -90,4 +95,107 @@ func total(events []account.Event) (rounds int64) {
 		rounds += e.Rounds
 	}
 	return rounds
+}
+
+// An entry that pays for a release was counted in its own budget period: after a reset it pays for none.
+func TestAResetDropsUnusedEntries(t *testing.T) {
+	b := open(t, t.TempDir())
+	start := b.Lines()
+	if err := errors.Join(b.BeginRun("a", 1), b.Spend(release(1)), b.Spend(release(1))); err != nil {
+		t.Fatal(err)
+	}
+	b.Reclaim(start, func(account.Event) bool { return false })
+	if b.Unused() != 2 || total(b.Events()) != 0 || total(b.All()) != 2 {
+		t.Fatalf("%d unused, %d of %d seen", b.Unused(), total(b.Events()), total(b.All()))
+	}
+	if err := b.Reset("consent renewed", time.Unix(1e9, 0), true); err != nil {
+		t.Fatal(err)
+	}
+	b.Reclaim(start, func(account.Event) bool { return false }) // of the period before
+	lines := b.Lines()
+	if err := b.Spend(release(1)); err != nil || b.Lines() != lines+1 || total(b.All()) != 1 || b.Unused() != 0 {
+		t.Errorf("%v, %d lines after %d, %d releases, %d unused", err, b.Lines(), lines, total(b.All()), b.Unused())
+	}
+	if number, runs := b.Period(); number != 2 || runs != 1 || total(b.Paid("a")) != 3 {
+		t.Errorf("period %d, %d runs, %d releases of the run", number, runs, total(b.Paid("a")))
+	}
+}
+
+// The cost of a device is that of the releases since it enrolled, over resets, as one by one.
+func TestTheCostSinceALine(t *testing.T) {
+	for _, o := range []account.Options{{}, {Accountant: account.PLD}} {
+		b := open(t, t.TempDir())
+		var from []int
+		spend := func() {
+			t.Helper()
+			from = append(from, b.Lines())
+			if err := b.Spend(release(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spend()
+		spend()
+		if err := b.Reset("test", time.Unix(1e9, 0), false); err != nil {
+			t.Fatal(err)
+		}
+		from = append(from, b.Lines()) // enrolled between the reset and the next release
+		spend()
+		for i, releases := range []int64{3, 2, 1, 1} {
+			want, err := account.Epsilon(1e-6, o, release(releases))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := b.EpsilonSince(from[i], 1e-6, o); math.Abs(got-want.Epsilon) > 1e-9 {
+				t.Errorf("%v: since line %d: %v, want %v", o, from[i], got, want.Epsilon)
+			}
+		}
+		if got := b.EpsilonSince(b.Lines(), 1e-6, o); got != 0 {
+			t.Errorf("enrolled after all releases: %v", got)
+		}
+		// Another adjacency after another reset: the costs add up, each at half of delta.
+		other := release(1)
+		other.Adjacency = account.ReplaceOne
+		if err := errors.Join(b.Reset("test", time.Unix(2e9, 0), false), b.Spend(other)); err != nil {
+			t.Fatal(err)
+		}
+		one, _ := account.Epsilon(0.5e-6, o, release(1))
+		two, _ := account.Epsilon(0.5e-6, o, other)
+		if got := b.EpsilonSince(from[3], 1e-6, o); math.Abs(got-one.Epsilon-two.Epsilon) > 1e-9 {
+			t.Errorf("%v: two adjacencies: %v, want %v + %v", o, got, one.Epsilon, two.Epsilon)
+		}
+	}
+}
+
+// The error of a damaged ledger names two ways out, and the second one works.
+func TestADamagedLedgerHasOneWayOut(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir)
+	if err := errors.Join(b.BeginRun("a", 1), b.Spend(release(1)), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, File)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/2] ^= 1
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(dir, "run")
+	for _, words := range []string{"tacit admin restore", "--repair", "tacit admin reset-budget"} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("the error does not say %q: %v", words, err)
+		}
+	}
+	if damaged, err := Repair(dir, "run", 3); !damaged || err != nil {
+		t.Fatalf("damaged %t, %v", damaged, err)
+	}
+	b = open(t, dir)
+	if !b.Lost() || b.Check(3) != nil {
+		t.Errorf("lost %t, %v", b.Lost(), b.Check(3))
+	}
+	if err := b.Reset("no back-up was left", time.Unix(1e9, 0), false); err != nil || b.Lost() {
+		t.Errorf("after a reset: %v, lost %t", err, b.Lost())
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/tacit-rec/tacit/privacy/account"
@@ -18,17 +19,33 @@ import (
 
 // Ledger records the privacy budget spent in an append-only file: one line per release, on
 // disk before the release is made, each with the hash of the line before. A crash can leave
-// a line whose release was not made, or half a line: both count as spent. Its methods may be
-// called concurrently.
+// a line whose release was not made, or half a line: both count as spent. A ledger belongs to
+// an owner: a simulated run, or a federation with many runs. A reset begins another budget
+// period; the lines before it stay. Its methods may be called concurrently.
 type Ledger struct {
-	mu     sync.Mutex
-	f      file
-	n      int    // lines
-	last   string // hash of the last line
-	events []account.Event
-	spent  account.Spent // the events with equal ones merged
-	end    ending
-	err    error // of the first failed write; no line may follow it
+	mu        sync.Mutex
+	path      string
+	owner     string
+	costliest []account.Event
+	f         file
+	n         int    // lines
+	last      string // hash of the last line
+	lines     []paid
+	run       string // the newest run; empty if the owner is a run
+	runs      int    // of the budget period
+	period    period
+	spent     account.Spent // the events of the budget period with equal ones merged
+	end       ending
+	err       error // of a failed write
+	torn      bool  // the write failed, and may have left half a line
+	intact    int   // bytes of the lines that read took
+}
+
+// paid is a line that pays for a release.
+type paid struct {
+	line  int
+	run   string
+	event account.Event
 }
 
 // file is the file of a ledger.
@@ -51,8 +68,12 @@ const (
 // line before.
 type entry struct {
 	N      int            `json:"n"`
-	Run    string         `json:"run,omitempty"` // the run, in the first line
+	Owner  string         `json:"owner,omitempty"`  // in the first line
+	Run    string         `json:"run,omitempty"`    // that releases, that begins, or that a reset interrupts
+	Begins int            `json:"begins,omitempty"` // the number of the run that begins
 	Event  *account.Event `json:"event,omitempty"`
+	Reset  *Reset         `json:"reset,omitempty"`
+	Lost   bool           `json:"lost,omitempty"`        // lines before it were lost: see RepairLedger
 	Crash  bool           `json:"after_crash,omitempty"` // the line replaces half a line before it
 	Before string         `json:"before"`
 	Hash   string         `json:"hash"`
@@ -61,44 +82,45 @@ type entry struct {
 // maxLedger is the size of a ledger of about ten million rounds.
 const maxLedger = 4 << 30
 
-// OpenLedger opens or creates the ledger of a run. It refuses a ledger that was changed or
-// that belongs to another run. Half a line at the end counts as costliest if given, otherwise
+// OpenLedger opens or creates the ledger of an owner. It refuses a ledger that was changed or
+// that belongs to another owner. Half a line at the end counts as costliest if given, otherwise
 // as the last whole line.
-func OpenLedger(path, run string, costliest ...account.Event) (*Ledger, error) {
+func OpenLedger(path, owner string, costliest ...account.Event) (*Ledger, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{f: f}
-	if err := l.load(path, run, costliest); err != nil {
+	l := &Ledger{f: f, path: path, owner: owner, costliest: costliest}
+	if err := l.load(path); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *Ledger) load(path, run string, costliest []account.Event) error {
+func (l *Ledger) load(path string) error {
 	b, err := io.ReadAll(io.LimitReader(l.f, maxLedger+1))
 	if err != nil {
 		return err
 	}
 	if len(b) == 0 {
-		if err := l.append("", entry{Run: run}); err != nil {
+		if err := l.append("", entry{Owner: l.owner}); err != nil {
 			return err
 		}
 		return syncDir(filepath.Dir(path))
 	}
 	if len(b) > maxLedger {
-		return fmt.Errorf("%s: the ledger exceeds %d bytes, so nothing more may be released; start a new run", path,
-			maxLedger)
+		return fmt.Errorf("%s: the ledger exceeds %d bytes, so nothing more may be released", path, maxLedger)
 	}
-	if err := l.read(b, run); err != nil {
+	if err := l.read(b); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	// It is unknown whether the release of half a line was made, so it counts.
-	e := entry{Crash: true}
-	if again := append(slices.Clone(l.events), costliest...); len(again) > 0 {
-		e.Event = &again[len(again)-1]
+	e := entry{Crash: true, Run: l.run}
+	if n := len(l.costliest); n > 0 {
+		e.Event = &l.costliest[n-1]
+	} else if n := len(l.lines); n > 0 {
+		e.Event = &l.lines[n-1].event
 	}
 	switch l.end {
 	case open:
@@ -113,7 +135,8 @@ func (l *Ledger) load(path, run string, costliest []account.Event) error {
 }
 
 // read checks every line.
-func (l *Ledger) read(b []byte, run string) error {
+func (l *Ledger) read(b []byte) error {
+	size := len(b)
 	for len(b) > 0 {
 		line, rest, ends := bytes.Cut(b, []byte("\n"))
 		b = rest
@@ -126,19 +149,17 @@ func (l *Ledger) read(b []byte, run string) error {
 				l.end = broken
 			}
 			continue
-		case err != nil || e.N != l.n || e.Before != l.last || e.Hash != e.sum() || l.end == mended && !e.Crash ||
-			!bytes.Equal(text, line):
+		case err != nil || e.N != l.n && !(e.Lost && e.N > l.n) || e.Before != l.last || e.Hash != e.sum() ||
+			l.end == mended && !e.Crash || !bytes.Equal(text, line):
 			return fmt.Errorf("line %d of the ledger is corrupt: the budget spent is unknown, so nothing more may be "+
-				"released; start a new run", l.n+1)
-		case l.n == 0 && e.Run != run:
-			return errors.New("the ledger belongs to a run with other settings")
+				"released", l.n+1)
+		case l.n == 0 && e.Owner != l.owner:
+			return errors.New("the ledger belongs to another federation, or to a run with other settings")
 		}
-		if e.Event != nil {
-			if err := l.count(*e.Event); err != nil {
-				return fmt.Errorf("line %d of the ledger: %w", l.n+1, err)
-			}
+		if err := l.take(&e); err != nil {
+			return fmt.Errorf("line %d of the ledger: %w", l.n+1, err)
 		}
-		l.last, l.n = e.Hash, l.n+1
+		l.intact = size - len(b)
 		if l.end = whole; !ends {
 			l.end = open
 		}
@@ -152,11 +173,16 @@ func cutOff(line []byte) bool {
 	return errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&e), io.ErrUnexpectedEOF)
 }
 
-func (l *Ledger) count(e account.Event) error {
-	if err := l.spent.Spend(e); err != nil {
-		return err
+// take counts a line that is on disk.
+func (l *Ledger) take(e *entry) error {
+	if e.Event != nil {
+		if err := l.spent.Spend(*e.Event); err != nil {
+			return err
+		}
+		l.lines = append(l.lines, paid{e.N, e.Run, *e.Event})
 	}
-	l.events = append(l.events, e)
+	l.follow(e)
+	l.last, l.n = e.Hash, e.N+1
 	return nil
 }
 
@@ -173,26 +199,40 @@ func (e entry) sum() string {
 // append writes a line and waits until it is on disk.
 func (l *Ledger) append(before string, e entry) error {
 	if l.err != nil {
-		return fmt.Errorf("an earlier write to the ledger failed: %w", l.err)
+		if err := l.reopen(); err != nil {
+			return err
+		}
 	}
-	e.N, e.Before = l.n, l.last
+	e.N, e.Before = max(e.N, l.n), l.last
 	e.Hash = e.sum()
 	b, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
 	if _, err := l.f.Write([]byte(before + string(b) + "\n")); err != nil {
-		l.err = err
+		l.err, l.torn = err, true
 		return err
 	}
 	if err := l.f.Sync(); err != nil {
 		l.err = err
 		return err
 	}
-	l.last, l.n = e.Hash, l.n+1
-	if e.Event != nil {
-		return l.count(*e.Event)
+	return l.take(&e)
+}
+
+// reopen reads the ledger again after a failed write, which may have left half a line. After a
+// failed sync it is unknown what is on disk, and only a restart helps.
+func (l *Ledger) reopen() error {
+	if !l.torn || l.path == "" {
+		return fmt.Errorf("an earlier write to the ledger failed: %w", l.err)
 	}
+	again, err := OpenLedger(l.path, l.owner, l.costliest...)
+	if err != nil {
+		return fmt.Errorf("an earlier write to the ledger failed: %w", errors.Join(l.err, err))
+	}
+	l.f.Close()
+	l.f, l.n, l.last, l.lines, l.run, l.runs = again.f, again.n, again.last, again.lines, again.run, again.runs
+	l.period, l.spent, l.end, l.err, l.torn = again.period, again.spent, again.end, nil, false
 	return nil
 }
 
@@ -206,28 +246,32 @@ func (l *Ledger) Spend(e account.Event) error {
 			return err
 		}
 	}
-	return l.append("", entry{Event: &e})
+	return l.append("", entry{Run: l.run, Event: &e})
 }
 
-// Events returns the events spent; equal ones are merged.
+// Events returns the events of the budget period; equal ones are merged.
 func (l *Ledger) Events() []account.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.spent.Events())
 }
 
-// Len is the number of lines; the first one names the run.
+// Len is the number of lines; the first one names the owner.
 func (l *Ledger) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.n
 }
 
-// Since returns the events of the lines from number n on.
-func (l *Ledger) Since(n int) []account.Event {
+// Since returns the events of the lines from number n on, one by one, whatever the budget period.
+func (l *Ledger) Since(n int) (out []account.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.events[min(max(0, n-l.n+len(l.events)), len(l.events)):])
+	at := sort.Search(len(l.lines), func(i int) bool { return l.lines[i].line >= n })
+	for _, p := range l.lines[at:] {
+		out = append(out, p.event)
+	}
+	return out
 }
 
 // Close closes the file.

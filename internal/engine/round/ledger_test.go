@@ -102,8 +102,8 @@ func (p *paper) Close() error { return nil }
 // reread opens a ledger that holds b.
 func reread(b []byte) (*Ledger, *paper, error) {
 	p := &paper{b: slices.Clone(b)}
-	l := &Ledger{f: p}
-	return l, p, l.load("ledger.jsonl", "this run", nil)
+	l := &Ledger{f: p, owner: "this run"}
+	return l, p, l.load("ledger.jsonl")
 }
 
 // A crash may cut the last line anywhere. What is read then is at least what stood
@@ -138,8 +138,11 @@ func TestHalfALineCountsAsTheCostliestRelease(t *testing.T) {
 	_, b := written(t, 1, 1)
 	worst := release(1)
 	worst.Noise /= 3
-	l := &Ledger{f: &paper{b: b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+20]}}
-	if err := l.load("ledger.jsonl", "this run", []account.Event{worst}); err != nil {
+	l := &Ledger{
+		f: &paper{b: b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+20]}, owner: "this run",
+		costliest: []account.Event{worst},
+	}
+	if err := l.load("ledger.jsonl"); err != nil {
 		t.Fatal(err)
 	}
 	if got := l.Events(); len(got) != 2 || got[1].Noise != worst.Noise || got[1].Rounds != 1 {
@@ -265,12 +268,13 @@ func FuzzLedger(f *testing.F) {
 	}
 	f.Add(append(slices.Clone(b), b...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := &Ledger{}
-		if err := l.read(b, "this run"); err != nil {
+		l := &Ledger{owner: "this run"}
+		if err := l.read(b); err != nil {
 			return
 		}
-		if rounds(l.events) != rounds(l.Events()) || len(b) > 0 && l.n == 0 {
-			t.Errorf("%d lines, %d releases one by one and %d together", l.n, rounds(l.events), rounds(l.Events()))
+		one := rounds(l.Since(l.PeriodLine()))
+		if one != rounds(l.Events()) || len(b) > 0 && l.n == 0 {
+			t.Errorf("%d lines, %d releases one by one and %d together", l.n, one, rounds(l.Events()))
 		}
 	})
 }

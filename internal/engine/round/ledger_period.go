@@ -1,0 +1,142 @@
+package round
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tacit-rec/tacit/privacy/account"
+)
+
+// Reset is an operator's decision that the privacy budget counts from here on.
+type Reset struct {
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// period is a budget period.
+type period struct {
+	number int // of resets before it
+	line   int // of the reset
+	lost   bool
+}
+
+// follow notes the runs and the budget period of a line.
+func (l *Ledger) follow(e *entry) {
+	switch {
+	case e.Reset != nil:
+		l.period = period{number: l.period.number + 1, line: e.N}
+		l.spent, l.runs = account.Spent{}, 0
+		if e.Run != "" { // it goes on in the new period
+			l.runs = 1
+		}
+	case e.Begins > 0:
+		l.run = e.Run
+		l.runs++
+	case e.Lost:
+		l.period.lost = true
+	}
+}
+
+// BeginRun records that a run of the owner begins: the lines that follow name it. If it is the
+// newest run already, nothing is written.
+func (l *Ledger) BeginRun(run string, number int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if run == l.run {
+		return nil
+	}
+	return l.append("", entry{Run: run, Begins: number})
+}
+
+// Reset begins a budget period. inRun says that the newest run goes on in it.
+func (l *Ledger) Reset(r Reset, inRun bool) error {
+	if r.Reason == "" {
+		return errors.New("a reset of the privacy budget requires a reason")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := entry{Reset: &Reset{r.Reason, r.At.UTC().Truncate(time.Second)}}
+	if inRun {
+		e.Run = l.run
+	}
+	return l.append("", e)
+}
+
+// Period is the number of the budget period, from 1, and the number of runs that began or went on
+// in it.
+func (l *Ledger) Period() (number, runs int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.period.number + 1, l.runs
+}
+
+// PeriodLine is the line of the last reset; 0 without one.
+func (l *Ledger) PeriodLine() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.period.line
+}
+
+// Lost reports that lines of the budget period were lost: its cost is unknown.
+func (l *Ledger) Lost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.period.lost
+}
+
+// Paid returns all events with their lines, whatever the budget period.
+func (l *Ledger) Paid() (events []account.Event, lines []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.lines {
+		events, lines = append(events, l.lines[i].event), append(lines, l.lines[i].line)
+	}
+	return events, lines
+}
+
+// EventsOf returns the events of one run, one by one.
+func (l *Ledger) EventsOf(run string) (out []account.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.lines {
+		if l.lines[i].run == run {
+			out = append(out, l.lines[i].event)
+		}
+	}
+	return out
+}
+
+// RepairLedger makes the ledger of an owner open again, if it is damaged or has fewer lines than
+// were written: it keeps the lines before the damage and adds one which says that others were lost.
+// The damaged file stays beside it. It returns whether the ledger was damaged.
+func RepairLedger(path, owner string, written int) (damaged bool, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	l := &Ledger{owner: owner}
+	bad := l.read(b)
+	if bad == nil && l.n >= written {
+		return false, nil
+	}
+	fresh := path + ".repaired"
+	if err := os.WriteFile(fresh, b[:l.intact], 0o644); err != nil {
+		return true, err
+	}
+	next, err := OpenLedger(fresh, owner)
+	if err != nil {
+		return true, err
+	}
+	err = errors.Join(next.append("", entry{N: max(next.n, written), Lost: true}), next.Close())
+	if err != nil {
+		return true, err
+	}
+	if len(b) > 0 {
+		if err := os.Rename(path, path+".damaged"); err != nil {
+			return true, err
+		}
+	}
+	return true, errors.Join(os.Rename(fresh, path), syncDir(filepath.Dir(path)))
+}
