@@ -207,7 +207,7 @@ func (c *Coordinator) ledgerOK() bool {
 		return true
 	}
 	paid := int64(0)
-	for _, e := range c.budget.All() {
+	for _, e := range c.budget.Paid(fmt.Sprintf("%x", c.runID())) {
 		if !c.engine.Stack.IsMetric(e) {
 			paid += e.Rounds
 		}

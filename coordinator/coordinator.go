@@ -294,18 +294,28 @@ func (c *Coordinator) saveFirst(items *pb.Catalogue, features *rows.Features) er
 	if err := c.recoverFromNothing(); err != nil {
 		return err
 	}
+	if err := c.nameRun(); err != nil {
+		return err
+	}
 	if err := c.makeEngine(len(items.Items), features); err != nil {
 		return err
 	}
 	return c.save(models.Outcome{}, false)
 }
 
-// openBudget opens the ledger of a run with a privacy guarantee.
+// openBudget opens the ledger of a federation with a privacy guarantee.
 func (c *Coordinator) openBudget() (err error) {
 	if c.settings().DP.On() && c.budget == nil {
-		c.budget, err = budget.Open(c.opt.Dir, hex.EncodeToString(c.runID()))
+		if c.budget, err = budget.Open(c.opt.Dir, hex.EncodeToString(c.identity.id[:])); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// nameRun records the run in the ledger, before its first release.
+func (c *Coordinator) nameRun() error {
+	return c.budget.BeginRun(hex.EncodeToString(c.runID()), c.runNumber())
 }
 
 // Close stops the loop and closes the folder. Whatever was acknowledged is on disk.

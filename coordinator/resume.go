@@ -86,7 +86,7 @@ func (c *Coordinator) resumeAt(v *models.Version) error {
 	if err := c.makeEngine(v.Items, c.catalogue.Features()); err != nil {
 		return err
 	}
-	if err := c.checkBudget(v); err != nil {
+	if err := errors.Join(c.checkBudget(v), c.nameRun()); err != nil {
 		return err
 	}
 	if err := c.load(v); err != nil {
