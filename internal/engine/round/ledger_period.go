@@ -28,7 +28,7 @@ func (l *Ledger) follow(e *entry) {
 	case e.Reset != nil:
 		l.period = period{number: l.period.number + 1, line: e.N}
 		l.spent, l.runs = account.Spent{}, 0
-		if e.Run != "" { // it goes on in the new period
+		if e.Run != "" { // it continues in the new period
 			l.runs = 1
 		}
 	case e.Begins > 0:
@@ -50,7 +50,7 @@ func (l *Ledger) BeginRun(run string, number int) error {
 	return l.append("", entry{Run: run, Begins: number})
 }
 
-// Reset begins a budget period. inRun says that the newest run goes on in it.
+// Reset begins a budget period. inRun says that the newest run continues in it.
 func (l *Ledger) Reset(r Reset, inRun bool) error {
 	if r.Reason == "" {
 		return errors.New("a reset of the privacy budget requires a reason")
@@ -64,7 +64,7 @@ func (l *Ledger) Reset(r Reset, inRun bool) error {
 	return l.append("", e)
 }
 
-// Period is the number of the budget period, from 1, and the number of runs that began or went on
+// Period is the number of the budget period, from 1, and the number of runs that began or continued
 // in it.
 func (l *Ledger) Period() (number, runs int) {
 	l.mu.Lock()
