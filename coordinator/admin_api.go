@@ -156,16 +156,14 @@ func (c *Coordinator) rollBack() error {
 		c.opt.Warn(fmt.Sprintf("cannot roll back: version %d is no longer on disk", to))
 		return c.requests.endRollback(to)
 	}
+	if err := c.models.Check(v); err != nil {
+		c.opt.Warn(fmt.Sprintf("cannot roll back: %v", err))
+		return c.requests.endRollback(to)
+	}
 	if err := c.countRollback(); err != nil {
 		return err
 	}
-	if err := c.loadItems(v); err != nil {
-		return err
-	}
-	if err := c.makeEngine(v.Items, c.catalogue.Features()); err != nil {
-		return err
-	}
-	if err := c.load(v); err != nil {
+	if err := c.restore(v); err != nil {
 		return err
 	}
 	if err := c.collection.DropReports(""); err != nil {
@@ -176,6 +174,25 @@ func (c *Coordinator) rollBack() error {
 		return err
 	}
 	return c.requests.endRollback(to)
+}
+
+// restore loads the values of an older version. The catalogue stays as it is now: retired items stay
+// retired, and items that were added since have the values of untrained ones.
+func (c *Coordinator) restore(v *models.Version) error {
+	items, features := len(c.catalogue.Current().Items), c.catalogue.Features()
+	if v.Items != items {
+		var err error
+		if features, err = c.loadFeatures(v.Features, v.Items); err != nil {
+			return err
+		}
+	}
+	if err := c.makeEngine(v.Items, features); err != nil {
+		return err
+	}
+	if err := c.load(v); err != nil {
+		return err
+	}
+	return c.grow(items, c.catalogue.Features())
 }
 
 // countRollback counts a roll back before it happens, so that the rounds which follow draw other

@@ -121,8 +121,30 @@ func TestItemsAreAddedWithFeatures(t *testing.T) {
 	if _, err := r.admin.Rollback(context.Background(), before.Version); err != nil {
 		t.Fatal(err)
 	}
-	if back := r.after(after.Version); string(back.Features.Hash) != string(before.Features.Hash) {
-		t.Error("the features do not go back with the catalogue")
+	if back := r.after(after.Version); string(back.Features.Hash) != string(after.Features.Hash) {
+		t.Error("a roll back changes the features: it must restore the values only")
+	}
+}
+
+// A changed feature of an item that is known reaches the method with the next round.
+func TestAChangedFeatureReachesThePlan(t *testing.T) {
+	s := featured()
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.pause(true)
+	r.enrolled(1)
+	before, _ := r.model()
+	q := []*pb.Item{{Id: "i3", Features: []*pb.Setting{{Key: "size", Value: "42"}}}}
+	if _, err := r.admin.Items(context.Background(), q); err != nil {
+		t.Fatal(err)
+	}
+	after := r.after(before.Version)
+	if got := r.c.plan.Features.Item[2].Value[3]; got != 42 {
+		t.Errorf("the method reads %g, want 42", got)
+	}
+	for i := range after.Slots {
+		if string(after.Slots[i].Hash) != string(before.Slots[i].Hash) {
+			t.Errorf("the values of slot %d changed", i)
+		}
 	}
 }
 

@@ -52,10 +52,14 @@ func (c *Coordinator) resume() error {
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 {
-		return c.resumeAtStart(&r)
+	for i := len(all) - 1; i >= 0; i-- {
+		err := c.models.Check(all[i])
+		if err == nil {
+			return c.resumeAt(all[i], all[len(all)-1])
+		}
+		c.opt.Warn(fmt.Sprintf("%v: this version is not used, and training resumes from an older one", err))
 	}
-	return c.resumeAt(all[len(all)-1])
+	return c.resumeAtStart(&r)
 }
 
 // resumeAtStart continues a run that has no version on disk.
@@ -75,8 +79,8 @@ func (c *Coordinator) resumeAtStart(r *savedRun) error {
 	return c.saveFirst(first, features)
 }
 
-// resumeAt continues from a version.
-func (c *Coordinator) resumeAt(v *models.Version) error {
+// resumeAt continues from a version. newest is another one if it cannot be used; its catalogue stays.
+func (c *Coordinator) resumeAt(v, newest *models.Version) error {
 	if err := c.loadItems(v); err != nil {
 		return err
 	}
@@ -94,6 +98,11 @@ func (c *Coordinator) resumeAt(v *models.Version) error {
 	}
 	if err := c.models.Resume(v); err != nil {
 		return err
+	}
+	if newest != v {
+		if err := c.keepItems(newest); err != nil {
+			c.opt.Warn(fmt.Sprintf("the catalogue is that of version %d: %v", v.Version, err))
+		}
 	}
 	if err := c.recoverFrom(v); err != nil {
 		return err

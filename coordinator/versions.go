@@ -3,7 +3,6 @@ package coordinator
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"connectrpc.com/connect"
 
@@ -62,10 +61,6 @@ func (c *Coordinator) loadItems(v *models.Version) error {
 	if err != nil {
 		return err
 	}
-	// Devices count items once in a run: an older version keeps the popularity that is known now.
-	if known := c.catalogue.Current().GetPopular(); len(items.Popular) == 0 && len(known) > 0 {
-		items.Popular = slices.DeleteFunc(slices.Clone(known), func(i uint32) bool { return int(i) >= v.Items })
-	}
 	features, err := c.loadFeatures(v.Features, v.Items)
 	if err != nil {
 		return err
@@ -75,6 +70,22 @@ func (c *Coordinator) loadItems(v *models.Version) error {
 		c.evaluations.NoteCounted()
 	}
 	return nil
+}
+
+// keepItems replaces the catalogue by that of a newer version, whose values are not used.
+func (c *Coordinator) keepItems(newer *models.Version) error {
+	items, err := c.models.LoadCatalogue(newer)
+	if err != nil {
+		return err
+	}
+	features, err := c.loadFeatures(newer.Features, newer.Items)
+	if err == nil {
+		err = c.grow(len(items.Items), features)
+	}
+	if err == nil {
+		c.catalogue.Set(items, features)
+	}
+	return err
 }
 
 // loadFeatures reads the features that a version names. A version of an older program names none;
@@ -152,14 +163,14 @@ func (c *Coordinator) takeItems() error {
 	return c.catalogue.Remove(n)
 }
 
-// grow makes room for a larger catalogue. New rows start with the values that they would have had
-// from the beginning.
+// grow makes room for a larger catalogue, and gives the method its features. New rows start with the
+// values that they would have had from the beginning.
 func (c *Coordinator) grow(items int, features *rows.Features) error {
 	old, oldPlan := c.engine, c.plan
-	if items == oldPlan.Items {
+	if items == oldPlan.Items && features == c.catalogue.Features() {
 		return nil
 	}
-	if c.isTree() {
+	if c.isTree() && items != oldPlan.Items {
 		return errors.New("mechanism=tree spreads its noise over the rounds and cannot add items; " +
 			"start a new run to add items")
 	}

@@ -45,6 +45,9 @@ func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
 			return err
 		}
 	}
+	if err := d.checkFinite(m); err != nil {
+		return err
+	}
 	err = d.update(func(r *record) error {
 		r.Manifest, r.Signature = s.Body, s.Signature
 		r.Downloads.add(m.Version, d.downloaded)
@@ -56,6 +59,24 @@ func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
 	d.downloaded = 0
 	d.verifiedVersion = m.Version
 	return d.opt.Blobs.Keep(keep)
+}
+
+// checkFinite refuses a model that the device could not recommend with. The device keeps the one that
+// it has.
+func (d *Device) checkFinite(m *pb.Manifest) error {
+	for i, b := range m.Slots {
+		if len(b.GetHash()) == 0 {
+			continue
+		}
+		data, err := d.stored(b)
+		if err == nil {
+			err = wire.CheckFinite(data)
+		}
+		if err != nil {
+			return fmt.Errorf("model version %d is refused, slot %d: %w", m.Version, i, err)
+		}
+	}
+	return nil
 }
 
 // complete reports whether the device has all blobs of a manifest. It compares hashes the first

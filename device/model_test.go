@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -188,5 +189,36 @@ func TestCountsDownloadedBytes(t *testing.T) {
 	}
 	if a.add(4, 0); a != (downloads{4, 0, 55}) {
 		t.Errorf("a version of parts that are there makes it %+v", a)
+	}
+}
+
+// A device does not adopt a model with a number that is not finite: it keeps the one that it has, and
+// adopts the next one.
+func TestRefusesAModelThatIsNotFinite(t *testing.T) {
+	for name, bad := range map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1))} {
+		f := newFake(t, "fedmf", 2, "dim", "64")
+		f.publish()
+		d := f.device(0).open()
+		first, err := d.Step(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &f.mem.Value(0)[64*30]
+		was := *x
+		*x = bad
+		f.publish()
+		if _, err := d.Step(context.Background()); err == nil || !strings.Contains(err.Error(), "must be finite") {
+			t.Errorf("%s: adopting it gives %v", name, err)
+		}
+		list, err := d.Recommend(3)
+		if err != nil || list.ModelVersion != first.ModelVersion {
+			t.Errorf("%s: it recommends with version %d (%v), want %d", name, list.ModelVersion, err,
+				first.ModelVersion)
+		}
+		*x = was
+		f.publish()
+		if next, err := d.Step(context.Background()); err != nil || next.ModelVersion != first.ModelVersion+2 {
+			t.Errorf("%s: version %d (%v) follows, want %d", name, next.ModelVersion, err, first.ModelVersion+2)
+		}
 	}
 }

@@ -26,11 +26,9 @@ func ReadRows(b []byte, dst []float32, rows, dim, stride int) error {
 	if len(b) != 4*rows*dim {
 		return fmt.Errorf("%d bytes for %d rows of %d numbers: must be %d", len(b), rows, dim, 4*rows*dim)
 	}
-	const exponent = 0x7f800000
-	for i := 0; i < len(b); i += 4 {
-		if x := binary.LittleEndian.Uint32(b[i:]); x&exponent == exponent {
-			return fmt.Errorf("row %d contains %g: must be finite", i/4/dim, math.Float32frombits(x))
-		}
+	if i := notFinite(b); i >= 0 {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		return fmt.Errorf("row %d contains %g: must be finite", i/dim, x)
 	}
 	for r := range rows {
 		row, from := dst[r*stride:][:dim], b[4*r*dim:]
@@ -39,4 +37,24 @@ func ReadRows(b []byte, dst []float32, rows, dim, stride int) error {
 		}
 	}
 	return nil
+}
+
+// CheckFinite reports the first number of encoded rows that is not finite.
+func CheckFinite(b []byte) error {
+	if i := notFinite(b); i >= 0 {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		return fmt.Errorf("number %d is %g: must be finite", i, x)
+	}
+	return nil
+}
+
+// notFinite returns the index of the first number that is not finite; -1 if all are.
+func notFinite(b []byte) int {
+	const exponent = 0x7f800000
+	for i := 0; i+4 <= len(b); i += 4 {
+		if binary.LittleEndian.Uint32(b[i:])&exponent == exponent {
+			return i / 4
+		}
+	}
+	return -1
 }

@@ -233,9 +233,33 @@ func (m *Models) Complete() (out []*Version, err error) {
 	return out, nil
 }
 
+// Check reads every part of a version and reports why training cannot resume from it: a part is missing
+// or corrupt, or a number is not finite.
+func (m *Models) Check(v *Version) error {
+	numbers := len(v.numbers())
+	for i, name := range v.parts() {
+		if name == "" {
+			continue
+		}
+		b, err := m.Read(name)
+		if err == nil && i < numbers {
+			err = wire.CheckFinite(b)
+		}
+		if err != nil {
+			return fmt.Errorf("version %d: %w", v.Version, err)
+		}
+	}
+	return nil
+}
+
 // parts names the blobs that training needs to resume.
 func (v *Version) parts() []string {
-	out := append([]string{v.Plan, v.Catalogue, v.Features, v.Participants}, v.Values...)
+	return append(v.numbers(), v.Plan, v.Catalogue, v.Features, v.Participants)
+}
+
+// numbers names the blobs that are rows of numbers; some names are empty.
+func (v *Version) numbers() []string {
+	out := slices.Clone(v.Values)
 	for _, r := range v.Rules {
 		out = append(out, r.M, r.V)
 	}

@@ -1,0 +1,141 @@
+package coordinator
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
+	"github.com/tacit-rec/tacit/internal/pb"
+)
+
+// publishNaN publishes a version with a number that is not finite, as a coordinator without a check of
+// its models would.
+func publishNaN(t *testing.T, r *harness) uint64 {
+	t.Helper()
+	r.pause(true)
+	waitFor(t, "the pause", func() bool { return r.c.Status().State == Paused })
+	x := &r.c.engine.Value[0][0]
+	was := *x
+	*x = float32(math.Inf(1))
+	if err := r.c.save(models.Outcome{}, false); err != nil {
+		t.Fatal(err)
+	}
+	*x = was
+	return r.c.models.Last()
+}
+
+// A start does not fail because of one version: training resumes from the newest one whose numbers are
+// finite, as after a roll back, and the catalogue stays the newest.
+func TestABadVersionIsNotFatal(t *testing.T) {
+	s := small(3)
+	s.Rounds = 6
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.enrolled(3)
+	r.play(d, 2)
+	good, bits := r.model()
+	if _, err := r.admin.Items(context.Background(), []*pb.Item{
+		{Id: "i3", Retired: true},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the retirement", func() bool { return r.c.catalogue.Current().Items[3].Retired })
+	bad := publishNaN(t, r)
+	r.pause(false)
+	r.stop()
+	var warnings []string
+	for range 2 { // the second start finds the repaired folder
+		warnings = nil
+		r = open(t, dir, nil, func(o *Options) { o.Warn = func(w string) { warnings = append(warnings, w) } })
+		m, got := r.model()
+		if m.Version <= bad || m.Rollbacks <= good.Rollbacks || got != bits {
+			t.Fatalf("version %d after %d rollbacks, want one after %d with the values of round 2", m.Version,
+				m.Rollbacks, bad)
+		}
+		if !r.c.catalogue.Current().Items[3].Retired {
+			t.Error("the retired item is back")
+		}
+		if warnings == nil {
+			break
+		}
+		if !slices.ContainsFunc(warnings, func(w string) bool { return strings.Contains(w, "must be finite") }) {
+			t.Errorf("the warnings are %q", warnings)
+		}
+		r.stop()
+	}
+	if len(warnings) > 0 {
+		t.Errorf("the next start warns again: %q", warnings)
+	}
+	if _, err := r.admin.Rollback(context.Background(), bad); err != nil {
+		t.Fatal(err)
+	}
+	again := make([]*testDevice, 3)
+	for i := range again {
+		again[i] = r.newDevice(i)
+		again[i].id = uint32(i)
+	}
+	r.play(again, 3)
+	if m, _ := r.model(); m.Round != 3 {
+		t.Errorf("a roll back to the bad version gives a model of round %d", m.Round)
+	}
+}
+
+// A run whose every version is bad starts from the beginning instead of not at all.
+func TestOnlyBadVersions(t *testing.T) {
+	s := small(2)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.pause(true)
+	r.enrolled(2)
+	var bad uint64
+	for range models.VersionsOnDisk {
+		bad = publishNaN(t, r)
+	}
+	r.pause(false)
+	r.stop()
+	r = open(t, dir, nil, nil)
+	if m, _ := r.model(); m.Version <= bad || m.Round != 0 {
+		t.Errorf("version %d of round %d", m.Version, m.Round)
+	}
+	d := []*testDevice{r.newDevice(0), r.newDevice(1)}
+	d[1].id = 1
+	r.play(d, 1)
+}
+
+// A roll back restores the values, not the catalogue: a retired item stays retired, an item that was
+// added since stays, and so does the popularity that devices fall back to.
+func TestRetirementSurvivesARollBack(t *testing.T) {
+	s := small(2)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.enrolled(2)
+	r.play(d, 1)
+	before, _ := r.model()
+	if _, err := r.admin.Items(context.Background(), []*pb.Item{
+		{Id: "i3", Retired: true},
+		{Id: "new"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.play(d, 2)
+	if _, err := r.admin.Rollback(context.Background(), before.Version); err != nil {
+		t.Fatal(err)
+	}
+	r.play(d, 3) // the open round of before may still count
+	waitFor(t, "the roll back", func() bool { m, _ := r.model(); return m.Rollbacks > 0 })
+	check := func(when string) {
+		t.Helper()
+		items := r.c.catalogue.Current().Items
+		if len(items) != 11 || !items[3].Retired || items[10].Id != "new" || r.c.plan.Items != 11 {
+			t.Errorf("%s: %d items, the plan has %d, item 3 is %v", when, len(items), r.c.plan.Items, items[3])
+		}
+	}
+	check("after the roll back")
+	r.stop()
+	r = open(t, dir, nil, nil)
+	check("after a restart")
+}
