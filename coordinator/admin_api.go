@@ -7,6 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/internal/store"
@@ -139,6 +140,17 @@ func (c *Coordinator) Rollback(version uint64) error {
 			"they have seen, so the run cannot be rolled back; start a new run"))
 	}
 	return c.requests.setRollback(version)
+}
+
+// Readmit ends the exclusion of a device.
+func (c *Coordinator) Readmit(id uint32) error {
+	if !c.devices.Enrolled(id) {
+		return refusal(connect.CodeNotFound, fmt.Errorf("device %d is not enrolled", id))
+	}
+	if c.devices.Barred(id) != enrolment.Excluded {
+		return refusal(connect.CodeFailedPrecondition, fmt.Errorf("device %d is not excluded", id))
+	}
+	return c.devices.Readmit(id)
 }
 
 // rollBack restores an older model, as a new version. The budget that was spent stays spent, and no

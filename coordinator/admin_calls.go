@@ -211,7 +211,19 @@ func adminMakeToken(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any
 	return map[string]any{"token": text, "uses": q.Uses, "hours": q.Hours, "note": q.Note}, nil
 }
 
-func adminPause(pause bool) func(*Coordinator, http.ResponseWriter, *http.Request) (any, error) {
+// adminDevice makes a call that changes the state of one device.
+func adminDevice(do func(*Coordinator, uint32) error) adminFunc {
+	return change(func(c *Coordinator, q deviceRequest) error { return do(c, q.DeviceID) })
+}
+
+// rollbackRequest is the body of POST rollback.
+type rollbackRequest struct {
+	Version uint64 `json:"version"`
+}
+
+var adminRollback = change(func(c *Coordinator, q rollbackRequest) error { return c.Rollback(q.Version) })
+
+func adminPause(pause bool) adminFunc {
 	return change(func(c *Coordinator, _ struct{}) error { return c.Pause(pause) })
 }
 

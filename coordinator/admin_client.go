@@ -51,7 +51,7 @@ func (a *AdminClient) Pause(ctx context.Context, pause bool) (*Status, error) {
 
 // Rollback requests an older model version, from the next round on.
 func (a *AdminClient) Rollback(ctx context.Context, version uint64) (*Status, error) {
-	return a.change(ctx, "rollback", map[string]any{"version": version})
+	return a.change(ctx, "rollback", rollbackRequest{version})
 }
 
 // Revoke refuses a device from now on.
@@ -90,4 +90,36 @@ func (a *AdminClient) MakeToken(ctx context.Context, uses, hours int, note strin
 // Export copies a model as a zip file of tables in a format, npy or csv; version 0 is the newest.
 func (a *AdminClient) Export(ctx context.Context, version uint64, format string, to io.Writer) (int64, error) {
 	return a.Stream(ctx, fmt.Sprintf("export?version=%d&format=%s", version, url.QueryEscape(format)), to)
+}
+
+// Readmit ends the exclusion of a device.
+func (a *AdminClient) Readmit(ctx context.Context, id uint32) (*Status, error) {
+	return a.change(ctx, "devices/readmit", deviceRequest{id})
+}
+
+// Audit verifies the audit log and returns its last entries, at most limit.
+func (a *AdminClient) Audit(ctx context.Context, limit int) (*Audit, error) {
+	out := &Audit{}
+	return out, a.Get(ctx, fmt.Sprintf("audit?limit=%d", limit), out)
+}
+
+// Operators lists the operators that have a token of their own.
+func (a *AdminClient) Operators(ctx context.Context) ([]Operator, error) {
+	var out operatorsResponse
+	err := a.Get(ctx, "operators", &out)
+	return out.Operators, err
+}
+
+// AddOperator adds an operator and returns the token.
+func (a *AdminClient) AddOperator(ctx context.Context, name string, readOnly bool) (token string, err error) {
+	var out struct {
+		Token string `json:"token"`
+	}
+	err = a.Post(ctx, "operators", operatorRequest{name, readOnly}, &out)
+	return out.Token, err
+}
+
+// RemoveOperator revokes the token of an operator.
+func (a *AdminClient) RemoveOperator(ctx context.Context, name string) error {
+	return a.Post(ctx, "operators/remove", operatorRequest{Name: name}, &operatorsResponse{})
 }

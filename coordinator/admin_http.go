@@ -1,49 +1,53 @@
 package coordinator
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"connectrpc.com/connect"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/audit"
 	"github.com/tacit-rec/tacit/internal/rpc"
 )
 
 // adminCall is one call of the admin API. docs/admin-api.md documents them.
 type adminCall struct {
-	query []string // the keys that its query may have
-	// do answers the call: with the value that it returns, or by writing to w.
-	do func(c *Coordinator, w http.ResponseWriter, r *http.Request) (any, error)
+	query  []string // the keys that its query may have
+	secret bool     // it reads what a read-only operator may not see; recorded like a change
+	do     adminFunc
 }
+
+// adminFunc answers a call: with the value that it returns, or by writing to w.
+type adminFunc = func(c *Coordinator, w http.ResponseWriter, r *http.Request) (any, error)
 
 // adminCalls are the calls of the admin API, by method and path.
 var adminCalls = map[string]adminCall{
-	"GET status":  {do: answer((*Coordinator).Status)},
-	"GET history": {do: adminHistory},
-	"GET counted": {query: []string{"round"}, do: adminCounted},
-	"GET export":  {query: []string{"version", "format"}, do: adminExport},
-	"POST runs":   {do: adminBegin},
-	"POST pause":  {do: adminPause(true)},
-	"POST resume": {do: adminPause(false)},
-	"POST items":  {do: adminItems},
-	"POST tokens": {do: adminMakeToken},
-	"POST rollback": {do: change(func(c *Coordinator, q struct {
-		Version uint64 `json:"version"`
-	},
-	) error {
-		return c.Rollback(q.Version)
-	})},
-	"POST devices/revoke": {do: change(func(c *Coordinator, q deviceRequest) error { return c.Revoke(q.DeviceID) })},
+	"GET status":    {do: answer((*Coordinator).Status)},
+	"GET history":   {do: adminHistory},
+	"GET counted":   {query: []string{"round"}, do: adminCounted},
+	"GET audit":     {query: []string{"limit"}, do: adminAudit},
+	"GET operators": {do: adminOperators},
+	"GET export":    {query: []string{"version", "format"}, secret: true, do: adminExport},
+
+	"POST runs":             {do: adminBegin},
+	"POST pause":            {do: adminPause(true)},
+	"POST resume":           {do: adminPause(false)},
+	"POST rollback":         {do: adminRollback},
+	"POST items":            {do: adminItems},
+	"POST tokens":           {do: adminMakeToken},
+	"POST devices/revoke":   {do: adminDevice((*Coordinator).Revoke)},
+	"POST devices/readmit":  {do: adminDevice((*Coordinator).Readmit)},
+	"POST operators":        {do: adminAddOperator},
+	"POST operators/remove": {do: adminRemoveOperator},
 }
 
 // deviceRequest names a device.
@@ -51,20 +55,16 @@ type deviceRequest struct {
 	DeviceID uint32 `json:"device_id"`
 }
 
-// adminAccess is who may call the admin API.
-type adminAccess struct {
-	mu    sync.Mutex
-	token string
+// SetAdminToken sets the token of the local operator, who may make all calls of the admin API; empty for none.
+func (c *Coordinator) SetAdminToken(token string) { c.operators.SetLocal(token) }
+
+// authorize returns the operator whose token it is.
+func (c *Coordinator) authorize(token string) (rpc.Operator, bool) {
+	o, ok := c.operators.Find(token)
+	return rpc.Operator{Name: o.Name, ReadOnly: o.ReadOnly}, ok
 }
 
-// SetAdminToken sets the token that allows all calls of the admin API. Without one the API is closed.
-func (c *Coordinator) SetAdminToken(token string) {
-	c.admin.mu.Lock()
-	defer c.admin.mu.Unlock()
-	c.admin.token = token
-}
-
-// serveAdmin answers a call of the admin API.
+// serveAdmin answers a call of the admin API. Calls that change something are in the audit log before they do.
 func (c *Coordinator) serveAdmin(w http.ResponseWriter, r *http.Request) error {
 	path := strings.TrimPrefix(r.URL.Path, rpc.AdminPrefix)
 	call, ok := adminCalls[r.Method+" "+path]
@@ -77,11 +77,24 @@ func (c *Coordinator) serveAdmin(w http.ResponseWriter, r *http.Request) error {
 				strings.Join(call.query, ", ")))
 		}
 	}
-	if r.Method == http.MethodPost {
-		if err := rpc.CheckContentType(r, "application/json"); err != nil {
-			return err
-		}
+	if r.Method == http.MethodGet && !call.secret {
+		return c.answerAdmin(w, r, call)
 	}
+	end, err := c.audit(r, path)
+	if err != nil {
+		return err
+	}
+	if operator := rpc.OperatorFrom(r.Context()); operator.ReadOnly {
+		err = rpc.Refuse(rpc.Forbidden, connect.CodePermissionDenied,
+			"the token of operator %s may only read; use another token", operator.Name)
+	} else {
+		err = c.answerAdmin(w, r, call)
+	}
+	end(err)
+	return err
+}
+
+func (c *Coordinator) answerAdmin(w http.ResponseWriter, r *http.Request, call adminCall) error {
 	out, err := call.do(c, w, r)
 	if err != nil || out == nil {
 		return err
@@ -94,16 +107,45 @@ func (c *Coordinator) serveAdmin(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// authorize returns the operator whose token it is. Hashes have the same length, so that the time of
-// the comparison does not reveal the token's.
-func (c *Coordinator) authorize(token string) (rpc.Operator, bool) {
-	c.admin.mu.Lock()
-	expected := c.admin.token
-	c.admin.mu.Unlock()
-	got, must := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(expected))
-	same := subtle.ConstantTimeCompare(got[:], must[:]) == 1
-	return rpc.Operator{Name: "local"}, same && expected != ""
+// audit reads the body of a call and records that it begins. end records its outcome.
+func (c *Coordinator) audit(r *http.Request, path string) (end func(error), err error) {
+	args, _ := json.Marshal(map[string][]string(r.URL.Query()))
+	if r.Method == http.MethodPost {
+		if err := rpc.CheckContentType(r, "application/json"); err != nil {
+			return nil, err
+		}
+		if args, err = io.ReadAll(r.Body); err != nil {
+			return nil, &rpc.BodyError{Err: err}
+		}
+		r.Body = io.NopCloser(bytes.NewReader(args))
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	done, err := c.auditLog.Begin(audit.Call{
+		Name: r.Method + " " + path, Args: args, Operator: rpc.OperatorFrom(r.Context()).Name, Remote: host,
+	})
+	if err != nil {
+		return nil, rpc.Refuse(rpc.NotNow, connect.CodeUnavailable, "%v", err)
+	}
+	return func(err error) {
+		outcome := "ok"
+		if err != nil {
+			outcome = rpc.Code(err)
+		}
+		err = done(outcome)
+		if err == nil {
+			err = c.st.PutJSON(auditLinesKey, c.auditLog.Lines())
+		}
+		if err != nil {
+			c.opt.Warn(fmt.Sprintf("%s %s is done, but its outcome is not in the audit log: %v", r.Method, path, err))
+		}
+	}, nil
 }
+
+// auditLinesKey is the key of the number of lines of the audit log, by which a shortened one is noticed.
+const auditLinesKey = "audit_lines"
 
 func unknownAdminCall(method, path string) error {
 	for _, other := range []string{http.MethodGet, http.MethodPost} {
@@ -117,12 +159,12 @@ func unknownAdminCall(method, path string) error {
 }
 
 // answer makes a call that returns what the coordinator knows.
-func answer[T any](get func(*Coordinator) T) func(*Coordinator, http.ResponseWriter, *http.Request) (any, error) {
+func answer[T any](get func(*Coordinator) T) adminFunc {
 	return func(c *Coordinator, _ http.ResponseWriter, _ *http.Request) (any, error) { return get(c), nil }
 }
 
 // change makes a call that changes something, and answers with the state afterwards.
-func change[Q any](do func(*Coordinator, Q) error) func(*Coordinator, http.ResponseWriter, *http.Request) (any, error) {
+func change[Q any](do func(*Coordinator, Q) error) adminFunc {
 	return func(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any, error) {
 		var q Q
 		if err := readJSON(r, &q); err != nil {

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/audit"
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/coordinator/internal/catalogue"
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
@@ -27,6 +28,7 @@ import (
 	"github.com/tacit-rec/tacit/coordinator/internal/evaluation"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/coordinator/internal/noise"
+	"github.com/tacit-rec/tacit/coordinator/internal/operators"
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
@@ -90,7 +92,8 @@ type Coordinator struct {
 	budget      *budget.Budget // nil without a privacy guarantee
 	requests    *requests
 	progress    progress
-	admin       adminAccess
+	operators   *operators.List
+	auditLog    *audit.Log
 
 	// The run. Only the loop changes these.
 	noise      *noise.Source
@@ -170,6 +173,12 @@ func (c *Coordinator) openParts() (err error) {
 		return err
 	}
 	if c.evaluations, err = evaluation.Open(c.st); err != nil {
+		return err
+	}
+	if c.operators, err = operators.Open(c.st); err != nil {
+		return err
+	}
+	if c.auditLog, err = audit.Open(c.opt.Dir, c.opt.Now); err != nil {
 		return err
 	}
 	c.requests, err = openRequests(c.st)
@@ -326,7 +335,7 @@ func (c *Coordinator) Close() error {
 	if c.devices != nil {
 		c.devices.Close()
 	}
-	return errors.Join(c.budget.Close(), c.st.Close())
+	return errors.Join(c.budget.Close(), c.auditLog.Close(), c.st.Close())
 }
 
 // identity is the keys of a federation.

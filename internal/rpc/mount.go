@@ -130,7 +130,7 @@ func statusOf(c connect.Code) int {
 	case connect.CodeNotFound:
 		return http.StatusNotFound
 	case connect.CodeUnimplemented:
-		return http.StatusNotImplemented
+		return http.StatusMethodNotAllowed
 	case connect.CodeAlreadyExists, connect.CodeAborted, connect.CodeFailedPrecondition:
 		return http.StatusConflict
 	case connect.CodeResourceExhausted:

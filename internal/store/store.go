@@ -34,9 +34,9 @@ type Options struct {
 
 // Stats counts the writes since the folder was opened.
 type Stats struct {
-	Records uint64 // whole records of values, logs and blobs
-	Syncs   uint64 // writes that JetStream acknowledged, each after a sync
-	Bytes   uint64 // with frames
+	Records uint64 `json:"records"` // whole records of values, logs and blobs
+	Syncs   uint64 `json:"syncs"`   // writes that JetStream acknowledged, each after a sync
+	Bytes   uint64 `json:"bytes"`   // with frames
 }
 
 // Store is an open folder.
