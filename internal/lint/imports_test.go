@@ -91,7 +91,8 @@ var table = map[string]row{
 	"coordinator/internal/enrolment": {may: list("coordinator/internal/batch internal/store")},
 	"coordinator/internal/audit":     {may: none},
 	"coordinator/internal/operators": {may: list("internal/store")},
-	"coordinator": {may: list("coordinator/internal/audit coordinator/internal/operators coordinator/internal/budget coordinator/internal/catalogue " +
+	"coordinator": {may: list("coordinator/internal/audit coordinator/internal/operators " +
+		"coordinator/internal/budget coordinator/internal/catalogue " +
 		"coordinator/internal/collection " +
 		"coordinator/internal/enrolment coordinator/internal/evaluation coordinator/internal/masked " +
 		"coordinator/internal/models coordinator/internal/noise internal/store internal/atomicfile " +
