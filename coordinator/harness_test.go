@@ -146,6 +146,7 @@ type testDevice struct {
 	id  uint32
 	*rpc.Client
 	last *pb.LastReport
+	lie  *lie // what the device does wrong in masked rounds; nil for nothing
 	// leaves is the kind of task that the device leaves before a step; 0 for none.
 	leaves   pb.Kind
 	leavesAt int

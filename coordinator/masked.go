@@ -3,7 +3,9 @@ package coordinator
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
@@ -51,15 +53,15 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 ) {
 	empty := &masked.Sum{Values: make([]int32, task.Length)}
 	byCheckIn := n.settings().Cohort.ByCheckIn()
-	if len(cohort) < max(1, n.minDevices(pb.Kind_TRAIN)) || byCheckIn && len(cohort) < minMasked {
-		return empty, cohort, nil
-	}
 	attendance := masked.NewAttendance()
 	for tried := 1; ; tried++ {
-		devices := cohort
+		devices := n.admitted(cohort)
+		if len(devices) < max(1, n.minDevices(pb.Kind_TRAIN)) || byCheckIn && len(devices) < minMasked {
+			return empty, cohort, nil
+		}
 		if byCheckIn {
 			var err error
-			devices, err = n.gather(ctx, cohort, attendance)
+			devices, err = n.gather(ctx, devices, attendance)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -209,6 +211,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	if b != nil && !task.Bound.PerSlot {
 		sensitivity = b.Sensitivity(int(task.Length) - 1)
 	}
+	cohort = c.admitted(cohort)
 	a, err := masked.NewAttempt(masked.AttemptConfig{
 		Task: task, Cohort: cohort, Model: sha256.Sum256(c.models.Signed().Body),
 		Seed: c.cohortSeed(), GroupSize: c.settings().GroupSize, MinDevices: c.minDevices(task.Kind),
@@ -224,7 +227,25 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	}
 	c.collection.EnterAttempt(a)
 	defer c.collection.Uploads.Clear()
-	return a.Run(ctx, keep)
+	sum, err := a.Run(ctx, keep)
+	return sum, errors.Join(err, c.excludeLiars(task, a.Liars()))
+}
+
+// admitted removes excluded devices from a cohort.
+func (c *Coordinator) admitted(cohort []uint32) []uint32 {
+	return slices.DeleteFunc(slices.Clone(cohort), func(id uint32) bool { return c.devices.Barred(id) != "" })
+}
+
+// excludeLiars excludes the devices that broke the protocol of a masked sum. The coordinator has seen
+// the proof in their own messages.
+func (c *Coordinator) excludeLiars(task *pb.Task, liars map[uint32]string) error {
+	for id, reason := range liars {
+		if err := c.devices.Exclude(id, fmt.Sprintf("in round %d it %s", task.Round+1, reason)); err != nil {
+			return err
+		}
+		c.progress.count("excluded", 1)
+	}
+	return nil
 }
 
 // noteRevealing writes to disk that devices are about to reveal shares.

@@ -100,15 +100,21 @@ func (c *Client) ShareKeys(m *Roster) (*ShareBundle, error) {
 		return nil, fmt.Errorf("secagg: random bytes for device %d: %w", c.id, err)
 	}
 	out := &ShareBundle{Context: c.context, Step: stepDeal, Self: c.id, Shares: make([]EncryptedShare, len(peers))}
+	commit := func(holder uint32, share *[pairSize]byte) shareCommit {
+		return commitShares(c.context, c.id, holder, share)
+	}
 	i := 0 // index of its own share among those of its neighbours
 	for i < len(peers) && peers[i].id < c.id {
 		i++
 	}
 	c.own = shares[i]
+	out.Own = commit(c.id, &c.own)
 	shares = append(shares[:i], shares[i+1:]...)
 	for i, p := range peers {
 		aead, extra := c.sealer(p.secret, c.id, p.id)
-		out.Shares[i] = EncryptedShare{p.id, aead.Seal(nil, make([]byte, aead.NonceSize()), shares[i][:], extra)}
+		sealed := aead.Seal(make([]byte, 0, shareBox), make([]byte, aead.NonceSize()), shares[i][:], extra)
+		to := commit(p.id, &shares[i])
+		out.Shares[i] = EncryptedShare{p.id, append(sealed, to[:]...)}
 	}
 	c.present, c.peers, c.step = append(Set{}, m.Present...), peers, 1
 	return out, nil
@@ -187,8 +193,9 @@ func (c *Client) sealer(secret []byte, from, to uint32) (cipher.AEAD, []byte) {
 
 // Upload is step 2: the vector under this device's own mask and the masks that it shares
 // with the neighbours in the bundle. It answers once: two vectors under the same masks
-// would reveal their difference. If a share does not decrypt, its sender loses one holder,
-// but the round continues.
+// would reveal their difference. If a share does not decrypt, or is not the one that its
+// sender committed to, the device rejects it: its sender loses one holder, but the round
+// continues.
 func (c *Client) Upload(m *ShareBundle, values []int32) (*Upload, error) {
 	if c.step != 1 {
 		return nil, fmt.Errorf("secagg: device %d must upload once, after it shared its keys", c.id)
@@ -197,17 +204,17 @@ func (c *Client) Upload(m *ShareBundle, values []int32) (*Upload, error) {
 		return nil, err
 	}
 	good := 1
+	var rejected []uint32
 	for _, l := range m.Shares {
 		p := c.peer(l.Peer)
 		if p == nil {
 			return nil, fmt.Errorf("secagg: share from device %d, which is not a neighbour of device %d", l.Peer, c.id)
 		}
-		aead, extra := c.sealer(p.secret, p.id, c.id)
-		plain, err := aead.Open(nil, make([]byte, aead.NonceSize()), l.Data, extra)
-		p.shared, p.opened = true, err == nil && len(plain) == pairSize
+		p.shared, p.opened = true, c.openShare(p, l.Data)
 		if p.opened {
-			copy(p.share[:], plain)
 			good++
+		} else {
+			rejected = append(rejected, p.id)
 		}
 	}
 	if good < c.round.Threshold {
@@ -221,12 +228,29 @@ func (c *Client) Upload(m *ShareBundle, values []int32) (*Upload, error) {
 		c.forget()
 		return nil, err
 	}
-	out := &Upload{Context: c.context, From: c.id, Data: make([]byte, packedSize(len(sum), c.round.Bits))}
+	out := &Upload{
+		Context: c.context, From: c.id, Rejected: rejected,
+		Data: make([]byte, packedSize(len(sum), c.round.Bits)),
+	}
 	pack(sum, c.round.Bits, out.Data)
 	out.View = c.view()
 	out.Tag = uploadTag(c.seed, c.context, c.id, out.digest())
 	c.step = 2
 	return out, nil
+}
+
+// openShare decrypts a neighbour's shares, and reports whether they are those that the
+// neighbour committed to.
+func (c *Client) openShare(p *neighbour, data []byte) bool {
+	if len(data) != shareBox {
+		return false
+	}
+	aead, extra := c.sealer(p.secret, p.id, c.id)
+	plain, err := aead.Open(p.share[:0], make([]byte, aead.NonceSize()), data[:sealedSize], extra)
+	if err != nil || len(plain) != pairSize {
+		return false
+	}
+	return commitShares(c.context, p.id, c.id, &p.share) == shareCommit(data[sealedSize:])
 }
 
 // mayUpload checks everything that requires no key.

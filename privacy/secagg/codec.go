@@ -11,7 +11,7 @@ import (
 // items in ascending order, so that a message has one form. The reader checks that the bytes
 // exist before it allocates memory for them.
 const (
-	version  = 1
+	version  = 2
 	headSize = 4 + keySize
 )
 
@@ -33,6 +33,13 @@ func (w *writer) head(kind byte, context [keySize]byte) {
 
 func (w *writer) u32(v uint32)        { w.b = binary.LittleEndian.AppendUint32(w.b, v) }
 func (w *writer) key(k [keySize]byte) { w.b = append(w.b, k[:]...) }
+func (w *writer) ids(ids []uint32) {
+	w.u32(uint32(len(ids)))
+	for _, id := range ids {
+		w.u32(id)
+	}
+}
+
 func (w *writer) set(s Set) {
 	w.u32(uint32(len(s)))
 	w.b = append(w.b, s...)
@@ -109,6 +116,15 @@ func (r *reader) set() Set {
 		return nil
 	}
 	return append(Set{}, r.bytes(n)...)
+}
+
+// ids reads a list of IDs; nil if it is empty.
+func (r *reader) ids() (out []uint32) {
+	for i := range r.count(4) {
+		out = append(out, r.u32())
+		r.ascends(i, out[i])
+	}
+	return out
 }
 
 // ascends checks that the i-th ID of a list is larger than the previous one.

@@ -46,7 +46,14 @@
 //     so set Params.MinDevices. Noise for differential privacy may be added before
 //     masking, see privacy.Bound and [Tail].
 //   - Lies about a device's own value. A device may send any vector, or masks that do not
-//     cancel, and nobody can see it. The protocol does detect a changed upload, a wrong
-//     share, and a key or list of another round; these end the round or exclude only
-//     their sender.
+//     cancel, and nobody can see it.
+//
+// # Liars
+//
+// A device commits to its mask seed, and to every share that it deals. So the server can check a
+// revealed share by itself: wrong shares cost nothing, and their sender is named ([Violation]). A
+// changed upload, and shares that do not give the secret of their owner, end the round and name
+// their sender. If a device encrypts garbage, its neighbours reject it in step 2. Their word
+// names it only if the number of rejections makes its secrets unrecoverable; the round then ends before
+// anything is revealed. Dropping out is never a violation.
 package secagg

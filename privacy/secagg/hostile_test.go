@@ -223,35 +223,6 @@ func TestTooFewSharesRevealNothing(t *testing.T) {
 	}
 }
 
-func TestAFewWrongSharesCostNothingAndManyEndTheRound(t *testing.T) {
-	r := testRound(t, 9, 5, 0) // threshold 5
-	for liars, ends := range map[int]bool{1: false, 4: false, 5: true} {
-		s := newStage(t, r).deal().upload()
-		for id, c := range s.clients {
-			m, err := c.Reveal(s.lists(), nil)
-			s.must(err)
-			if id < liars {
-				for i := range m.Shares {
-					m.Shares[i].Data[id] ^= 1
-				}
-			}
-			s.must(s.server.Reveal(m))
-		}
-		got, err := s.server.Sum(2)
-		switch {
-		case ends:
-			refused(t, "more liars than the shares to spare", err, "do not fit")
-			if !errors.Is(err, ErrNoSum) {
-				t.Errorf("%v is not ErrNoSum", err)
-			}
-		case err != nil:
-			t.Errorf("%d liars of 9: %v", liars, err)
-		case !slices.Equal(got, plain(&r, 1, s.server.lists.Survivors)):
-			t.Errorf("%d liars of 9: the sum is wrong", liars)
-		}
-	}
-}
-
 func TestAnActiveServerCannotShowTwoLists(t *testing.T) {
 	p, err := Plan(9, 5, 100, Risk{Dropped: 0.2, Active: true})
 	if err != nil {

@@ -17,6 +17,7 @@ const (
 	forPair    = "tacit secagg 1 pair mask"
 	forSelf    = "tacit secagg 1 self mask"
 	forCommit  = "tacit secagg 1 commitment"
+	forShare   = "tacit secagg 2 share commitment"
 	forUpload  = "tacit secagg 1 upload tag"
 	forConfirm = "tacit secagg 1 confirm"
 	forGraph   = "tacit secagg 1 graph"

@@ -12,7 +12,8 @@ const (
 )
 
 const (
-	shareBox   = pairSize + 16 // two shares and the tag of AES-GCM
+	sealedSize = pairSize + 16           // two shares and the tag of AES-GCM
+	shareBox   = sealedSize + commitSize // and what commits their owner to them
 	confirmBox = keySize
 )
 
@@ -52,7 +53,8 @@ type EncryptedShare struct {
 type ShareBundle struct {
 	Context [keySize]byte
 	Step    uint8
-	Self    uint32 // the device that sends or receives it
+	Self    uint32      // the device that sends or receives it
+	Own     shareCommit // in step 1, from a device: to the shares that it keeps
 	Shares  []EncryptedShare
 }
 
@@ -62,7 +64,10 @@ type Upload struct {
 	From    uint32
 	View    [keySize]byte // hash of the mask keys that were used
 	Tag     [keySize]byte // under a key that is revealed with the sender's own mask
-	Data    []byte        // Length numbers of Bits each, lowest bits first
+	// Rejected lists the neighbours whose shares the sender could not decrypt, or that are not
+	// those to which they committed; ascending. The sender reveals no share of them.
+	Rejected []uint32
+	Data     []byte // Length numbers of Bits each, lowest bits first
 }
 
 // Lists is the server's answer to step 2: the devices whose vectors are in the sum, and the
@@ -80,7 +85,8 @@ type Share struct {
 }
 
 // Reveal is step 3: a share of the mask seed of each neighbour that survived and
-// of the sender's own, and of the mask key of each that dropped; ascending.
+// of the sender's own, and of the mask key of each that dropped, except of those that the
+// sender rejected; ascending.
 type Reveal struct {
 	Context [keySize]byte
 	From    uint32
@@ -101,6 +107,7 @@ func (m *Upload) digest() [keySize]byte {
 	w.head(kindUpload, m.Context)
 	w.u32(m.From)
 	w.key(m.View)
+	w.ids(m.Rejected)
 	h.Write(w.b)
 	h.Write(m.Data)
 	var out [keySize]byte
@@ -171,6 +178,7 @@ func (m *ShareBundle) MarshalBinary() ([]byte, error) {
 	w.head(kindMail, m.Context)
 	w.b = append(w.b, m.Step)
 	w.u32(m.Self)
+	w.key(m.Own)
 	w.u32(uint32(len(m.Shares)))
 	for _, l := range m.Shares {
 		if len(l.Data) != encryptedShareSize(m.Step) {
@@ -200,7 +208,7 @@ func (m *ShareBundle) UnmarshalBinary(b []byte) error {
 	var out ShareBundle
 	r := reader{b: b}
 	out.Context = r.head(kindMail)
-	out.Step, out.Self = r.u8(), r.u32()
+	out.Step, out.Self, out.Own = r.u8(), r.u32(), r.key()
 	size := encryptedShareSize(out.Step)
 	if size == 0 {
 		r.fail(fmt.Errorf("secagg: bundle of step %d: must be %d or %d", out.Step, stepDeal, stepConfirm))
@@ -219,11 +227,12 @@ func (m *ShareBundle) UnmarshalBinary(b []byte) error {
 
 // MarshalBinary writes the binary form.
 func (m *Upload) MarshalBinary() ([]byte, error) {
-	w := writer{b: make([]byte, 0, headSize+4+2*keySize+4+len(m.Data))}
+	w := writer{b: make([]byte, 0, headSize+4+2*keySize+4+4*len(m.Rejected)+4+len(m.Data))}
 	w.head(kindUpload, m.Context)
 	w.u32(m.From)
 	w.key(m.View)
 	w.key(m.Tag)
+	w.ids(m.Rejected)
 	w.u32(uint32(len(m.Data)))
 	w.b = append(w.b, m.Data...)
 	return w.b, nil
@@ -235,7 +244,7 @@ func (m *Upload) UnmarshalBinary(b []byte) error {
 	var out Upload
 	r := reader{b: b}
 	out.Context = r.head(kindUpload)
-	out.From, out.View, out.Tag = r.u32(), r.key(), r.key()
+	out.From, out.View, out.Tag, out.Rejected = r.u32(), r.key(), r.key(), r.ids()
 	out.Data = r.bytes(r.count(1))
 	if err := r.end("an upload"); err != nil {
 		return err

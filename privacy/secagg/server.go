@@ -22,7 +22,9 @@ type Server struct {
 	graph         *graph
 	holders       [][]uint32 // by id, ascending
 	dealt         Set
+	commits       [][]shareCommit    // by id of whose shares they are: of each holder
 	inbox         [][]EncryptedShare // by id of who gets them
+	rejected      [][]uint32         // by id of whose shares they are: the holders that rejected them
 	sum           []uint32           // modulo 2^32
 	arrived       Set
 	uploads       []receipt // by id
@@ -31,7 +33,8 @@ type Server struct {
 	voted         Set
 	confirmations [][]EncryptedShare // confirmations, by id of who gets them
 	revealed      Set                // who has revealed
-	shares        [][]point          // by id of whose they are
+	shares        [][]point          // by id of whose they are; they are what their owner committed to
+	violations    []*Violation
 }
 
 // receipt is what the server keeps of an upload.
@@ -64,13 +67,16 @@ func NewServer(r Round) (*Server, error) {
 	}, nil
 }
 
+// Violations lists the breaches that Next and Sum found. Other methods return theirs as an error.
+func (s *Server) Violations() []*Violation { return s.violations }
+
 // take checks what all messages share.
 func (s *Server) take(step serverStep, context [keySize]byte, from uint32, before, already Set) error {
 	switch {
 	case s.step != step:
 		return fmt.Errorf("secagg: the server expects %s but received %s", s.step, step)
 	case context != s.context:
-		return errContext("message")
+		return violation(from, "sent a message of another round, model or configuration")
 	case uint64(from) >= uint64(s.round.Devices) || before != nil && !before.Has(from):
 		return fmt.Errorf("secagg: %s of device %d, which dropped out or was never in the round", step, from)
 	case already.Has(from):
@@ -85,8 +91,11 @@ func (s *Server) Advert(m *Advert) error {
 	if err := s.take(adverts, m.Context, m.From, nil, s.present); err != nil {
 		return err
 	}
-	if s.keys[m.Box] || s.keys[m.Mask] || m.Box == m.Mask {
+	if s.keys[m.Box] || s.keys[m.Mask] { // not a violation: it does not show which of the two copied it
 		return fmt.Errorf("secagg: device %d sent the key of another device", m.From)
+	}
+	if m.Box == m.Mask {
+		return violation(m.From, "sent one key twice")
 	}
 	probe, err := ecdh.X25519().NewPrivateKey(zeros[:keySize])
 	for _, key := range [][keySize]byte{m.Box, m.Mask} {
@@ -95,7 +104,7 @@ func (s *Server) Advert(m *Advert) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("secagg: a key of device %d: %w", m.From, err)
+		return violation(m.From, "sent an invalid key: %v", err)
 	}
 	s.keys[m.Box], s.keys[m.Mask] = true, true
 	keep := *m
@@ -111,20 +120,38 @@ func (s *Server) ShareKeys(m *ShareBundle) error {
 	}
 	peers := s.graph.neighbours(m.Self)
 	if m.Step != stepDeal || len(m.Shares) != len(peers) {
-		return fmt.Errorf("secagg: device %d sent %d shares in step %d, expected %d in step %d", m.Self, len(m.Shares),
-			m.Step, len(peers), stepDeal)
+		return violation(m.Self, "sent %d shares in step %d, expected %d in step %d", len(m.Shares), m.Step, len(peers),
+			stepDeal)
 	}
 	for i, l := range m.Shares {
 		if l.Peer != peers[i] || len(l.Data) != shareBox {
-			return fmt.Errorf("secagg: device %d sent %d bytes to device %d, expected %d bytes to device %d", m.Self,
-				len(l.Data), l.Peer, shareBox, peers[i])
+			return violation(m.Self, "sent %d bytes to device %d, expected %d bytes to device %d", len(l.Data), l.Peer,
+				shareBox, peers[i])
 		}
 	}
+	commits := make([]shareCommit, 0, len(m.Shares)+1)
 	for _, l := range m.Shares {
+		if len(commits) == s.position(m.Self, m.Self) {
+			commits = append(commits, m.Own)
+		}
+		commits = append(commits, shareCommit(l.Data[sealedSize:]))
 		s.inbox[l.Peer] = append(s.inbox[l.Peer], EncryptedShare{m.Self, l.Data})
 	}
+	if len(commits) == len(m.Shares) {
+		commits = append(commits, m.Own)
+	}
+	s.commits[m.Self] = commits
 	s.dealt.add(m.Self)
 	return nil
+}
+
+// position is the index of a holder among those of a device's shares; -1 if it has none.
+func (s *Server) position(owner, holder uint32) int {
+	at, found := slices.BinarySearch(s.holders[owner], holder)
+	if !found {
+		return -1
+	}
+	return at
 }
 
 // view is the hash of the mask keys that a device was sent.
@@ -144,12 +171,20 @@ func (s *Server) Upload(m *Upload) error {
 		return err
 	}
 	if m.View != s.view(m.From) {
-		return fmt.Errorf("secagg: device %d masked with other keys or neighbours than the server has sent; the "+
-			"masks would not cancel", m.From)
+		return violation(m.From, "masked with other keys or neighbours than the server has sent; the masks would not "+
+			"cancel")
+	}
+	for i, id := range m.Rejected {
+		if i > 0 && id <= m.Rejected[i-1] || id == m.From || !s.dealt.Has(id) || s.position(id, m.From) < 0 {
+			return violation(m.From, "rejects shares of device %d, which sent it none", id)
+		}
 	}
 	if !addPacked(m.Data, s.round.Bits, s.sum) {
-		return fmt.Errorf("secagg: device %d uploaded %d bytes, expected exactly %d numbers of %d bits",
-			m.From, len(m.Data), s.round.Length, s.round.Bits)
+		return violation(m.From, "uploaded %d bytes, expected exactly %d numbers of %d bits", len(m.Data),
+			s.round.Length, s.round.Bits)
+	}
+	for _, id := range m.Rejected {
+		s.rejected[id] = append(s.rejected[id], m.From)
 	}
 	s.uploads[m.From] = receipt{m.digest(), m.Tag}
 	s.arrived.add(m.From)
@@ -164,8 +199,8 @@ func (s *Server) Confirm(m *ShareBundle) error {
 	for i, l := range m.Shares {
 		if m.Step != stepConfirm || len(l.Data) != confirmBox || !s.arrived.Has(l.Peer) || l.Peer == m.Self || i > 0 &&
 			l.Peer <= m.Shares[i-1].Peer {
-			return fmt.Errorf("secagg: device %d confirms lists to device %d in step %d, expected each survivor once, "+
-				"in step %d", m.Self, l.Peer, m.Step, stepConfirm)
+			return violation(m.Self, "confirms lists to device %d in step %d, expected each survivor once, in step %d",
+				l.Peer, m.Step, stepConfirm)
 		}
 	}
 	for _, l := range m.Shares {
@@ -175,35 +210,8 @@ func (s *Server) Confirm(m *ShareBundle) error {
 	return nil
 }
 
-// Reveal accepts a message of step 3. Sum checks the shares when it combines them.
-func (s *Server) Reveal(m *Reveal) error {
-	if err := s.take(reveals, m.Context, m.From, s.arrived, s.revealed); err != nil {
-		return err
-	}
-	if m.Lists != s.digest {
-		return fmt.Errorf("secagg: device %d responds to other lists", m.From)
-	}
-	places := make([]byte, len(m.Shares))
-	for i, sh := range m.Shares {
-		if i > 0 && sh.Of <= m.Shares[i-1].Of || !s.dealt.Has(sh.Of) {
-			return fmt.Errorf("secagg: device %d reveals a share of device %d twice, out of order, or of one that "+
-				"dealt none", m.From, sh.Of)
-		}
-		at, found := slices.BinarySearch(s.holders[sh.Of], m.From)
-		if !found {
-			return fmt.Errorf("secagg: device %d reveals a share of device %d, which is not its neighbour", m.From,
-				sh.Of)
-		}
-		places[i] = byte(at + 1)
-	}
-	for i, sh := range m.Shares {
-		s.shares[sh.Of] = append(s.shares[sh.Of], point{places[i], sh.Data})
-	}
-	s.revealed.add(m.From)
-	return nil
-}
-
-// Next closes a step and opens the next one. It ends the round if too few devices remain.
+// Next closes a step and opens the next one. It ends the round if too few devices remain, or if a
+// device's secrets are lost: a round that cannot succeed ends before anything is revealed.
 func (s *Server) Next() error {
 	n, count := s.round.Devices, 0
 	switch s.step {
@@ -227,11 +235,14 @@ func (s *Server) Next() error {
 		for _, id := range s.graph.ring {
 			s.holders[id] = s.graph.holders(id)
 		}
-		s.dealt, s.inbox = newSet(n), make([][]EncryptedShare, n)
+		s.dealt, s.inbox, s.commits = newSet(n), make([][]EncryptedShare, n), make([][]shareCommit, n)
 	case deals:
 		s.sum = make([]uint32, s.round.Length)
-		s.arrived, s.uploads = newSet(n), make([]receipt, n)
+		s.arrived, s.uploads, s.rejected = newSet(n), make([]receipt, n), make([][]uint32, n)
 	case uploads:
+		if err := s.checkRecoverable(); err != nil {
+			return err
+		}
 		s.lists = Lists{s.context, s.arrived, newSet(n)}
 		for i := range s.lists.Dropped {
 			s.lists.Dropped[i] = s.dealt[i] &^ s.arrived[i]

@@ -95,7 +95,7 @@ func TestMessagesOfAnotherRoundAreRefused(t *testing.T) {
 		now.must(now.server.Reveal(must(t, func() (*Reveal, error) { return c.Reveal(now.lists(), nil) })))
 	}
 	_, err = now.server.Sum(1)
-	refused(t, "sum with an old upload", err, "not what it sent")
+	refused(t, "sum with an old upload", err, "differ from those that its tag covers")
 	if !errors.Is(err, ErrNoSum) {
 		t.Errorf("%v is not ErrNoSum", err)
 	}

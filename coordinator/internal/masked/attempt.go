@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -148,6 +149,18 @@ func (a *Attempt) Progress() (done, expected int) {
 // Revealed reports whether devices were asked to reveal shares. Then they join no other attempt at
 // the round.
 func (a *Attempt) Revealed() bool { return a.revealed.Load() }
+
+// Liars lists the devices that broke the protocol in a way that the coordinator can prove from their
+// own messages, with the reasons.
+func (a *Attempt) Liars() map[uint32]string {
+	all := map[uint32]string{}
+	for _, g := range a.groups {
+		g.mu.Lock()
+		maps.Copy(all, g.liars)
+		g.mu.Unlock()
+	}
+	return all
+}
 
 // Kind is that of the task.
 func (a *Attempt) Kind() pb.Kind { return a.config.Task.Kind }

@@ -3,6 +3,7 @@ package masked
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -30,7 +31,8 @@ type group struct {
 	since  time.Time      // when it began
 	next   map[uint32]int // by device ID that has begun: the first step that it has not done
 	ended  bool
-	summed bool // the sum is on disk
+	summed bool              // the sum is on disk
+	liars  map[uint32]string // by device ID: why it is excluded
 }
 
 // stepSum follows the last step on the wire: the coordinator removes the masks and accepts no
@@ -51,7 +53,8 @@ func newGroup(config *AttemptConfig, ids []uint32) (*group, error) {
 		params.Bits = max(params.Bits, config.MinBits)
 	}
 	g := &group{
-		task: task, devices: ids, index: map[uint32]uint32{}, next: map[uint32]int{}, arrived: make(chan struct{}, 1),
+		task: task, devices: ids, index: map[uint32]uint32{}, next: map[uint32]int{}, liars: map[uint32]string{},
+		arrived: make(chan struct{}, 1),
 		round: secagg.Round{
 			Params: params, Model: config.Model,
 			Number: uint64(task.Round)<<32 | uint64(task.Attempt),
@@ -120,7 +123,15 @@ func (g *group) run(ctx context.Context, config *AttemptConfig) (*Sum, error) {
 func (g *group) advance() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	defer g.noteViolations()
 	return g.server.Next()
+}
+
+// noteViolations notes the devices that the protocol's server names.
+func (g *group) noteViolations() {
+	for _, v := range g.server.Violations() {
+		g.liars[g.devices[v.Device]] = v.Reason
+	}
 }
 
 // wait accepts a step's messages until all devices that may send one have, or the time is up.
@@ -145,7 +156,7 @@ func (g *group) complete(step int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if step == wire.StepAdvert {
-		return len(g.next) == len(g.devices)
+		return len(g.next)+len(g.liars) == len(g.devices)
 	}
 	for _, next := range g.next {
 		if next == step {
@@ -169,6 +180,9 @@ func (g *group) unmask(config *AttemptConfig) (*Sum, error) {
 		return nil, err
 	}
 	values, err := g.server.Sum(runtime.GOMAXPROCS(0))
+	g.mu.Lock()
+	g.noteViolations()
+	g.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +203,7 @@ func (g *group) mask(id uint32, step int, message []byte) (*pb.MaskResponse, err
 	switch {
 	case g.summed && next > wire.StepUpload:
 		return &pb.MaskResponse{State: pb.MaskResponse_SUMMED}, nil
-	case g.ended || g.summed:
+	case g.ended || g.summed || g.liars[id] != "":
 		return &pb.MaskResponse{State: pb.MaskResponse_ENDED}, nil
 	case step == next && (begun || step == wire.StepAdvert) && step < g.step: // the device missed the step
 		return &pb.MaskResponse{State: pb.MaskResponse_ENDED}, nil
@@ -204,17 +218,28 @@ func (g *group) mask(id uint32, step int, message []byte) (*pb.MaskResponse, err
 		return nil, fmt.Errorf("message of step %d: the round is at step %d", step, g.step)
 	}
 	if err := g.accept(step, g.index[id], message); err != nil {
+		var v *secagg.Violation
+		if errors.As(err, &v) { // nobody waits for it
+			g.liars[id] = v.Reason
+			delete(g.next, id)
+			g.wake()
+		}
 		return nil, err
 	}
 	g.next[id] = step + 1
 	if step == wire.StepUpload { // the next step is of rounds against a malicious server, which do not exist yet
 		g.next[id] = wire.StepReveal
 	}
+	g.wake()
+	return &pb.MaskResponse{State: pb.MaskResponse_ACCEPTED}, nil
+}
+
+// wake lets the step look again whether it has all messages.
+func (g *group) wake() {
 	select {
 	case g.arrived <- struct{}{}:
 	default:
 	}
-	return &pb.MaskResponse{State: pb.MaskResponse_ACCEPTED}, nil
 }
 
 // pollAfter is when a device asks again, in milliseconds: the less often, the longer a step takes.
@@ -245,10 +270,10 @@ type message[T any] interface {
 func deliver[T any, M message[T]](b []byte, index uint32, from func(M) uint32, to func(M) error) error {
 	m := M(new(T))
 	if err := m.UnmarshalBinary(b); err != nil {
-		return err
+		return &secagg.Violation{Device: index, Reason: "sent a malformed message: " + err.Error()}
 	}
 	if sender := from(m); sender != index {
-		return fmt.Errorf("device %d sent a message in the name of device %d", index, sender)
+		return &secagg.Violation{Device: index, Reason: "sent a message in the name of another device"}
 	}
 	return to(m)
 }
