@@ -10,75 +10,8 @@ import (
 	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/rpc"
-	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/privacy"
 )
-
-// Status is the state of a coordinator, for operators.
-type Status struct {
-	Name          string           `json:"name"`
-	State         State            `json:"state"`
-	Message       string           `json:"message"` // explains the state to people
-	Method        string           `json:"method"`
-	Run           string           `json:"run"`
-	Round         int              `json:"round"` // rounds that are done
-	Rounds        int              `json:"rounds"`
-	Version       uint64           `json:"version"`
-	Items         int              `json:"items"`
-	Catalogue     uint64           `json:"catalogue"`
-	Devices       int              `json:"devices"`
-	Enrolled      int              `json:"enrolled"`
-	Counted       int              `json:"counted"` // reports of the round in progress
-	Expected      int              `json:"expected"`
-	Paused        bool             `json:"paused"`
-	Deterministic bool             `json:"deterministic"`
-	Masked        bool             `json:"masked"`
-	Epsilon       *float64         `json:"epsilon"` // budget spent; null without a privacy guarantee
-	Policy        string           `json:"policy"`
-	Guarantee     string           `json:"guarantee,omitempty"`
-	LedgerOK      bool             `json:"ledger_ok"` // true without a privacy guarantee too
-	Lost          int              `json:"lost"`      // devices whose report was acknowledged and is in no sum
-	Counts        map[string]int64 `json:"counts"`    // of calls and refusals
-	Synced        store.Stats      `json:"synced"`
-	SyncAll       bool             `json:"sync_always"`
-	Evaluations   []Evaluation     `json:"evaluations"`
-	// why the last evaluation, or popularity in it, is missing
-	EvaluationMissed string `json:"evaluation_missed,omitempty"`
-}
-
-// Status is what the coordinator is doing now.
-func (c *Coordinator) Status() Status {
-	enrolled, _ := c.devices.Count()
-	state, message := c.progress.get()
-	s := Status{
-		State: state, Message: message, Enrolled: enrolled, Synced: c.st.Stats(), SyncAll: true,
-		Counts: c.progress.all(),
-	}
-	if !c.begun() {
-		return s
-	}
-	policy, _ := c.settings().DP.MarshalText()
-	s.Name, s.Method, s.Run = c.settings().Name, c.settings().Method, fmt.Sprintf("%x", c.runID())
-	s.Rounds, s.Devices, s.Masked = c.settings().Rounds, c.settings().Devices, c.settings().Masked
-	s.Deterministic, s.Policy = c.settings().Deterministic, string(policy)
-	s.Version, s.Catalogue = c.models.Last(), c.catalogue.Current().GetVersion()
-	s.Paused, s.Lost = c.requests.paused(), c.collection.History.Lost()
-	s.Evaluations, s.EvaluationMissed = c.evaluations.Results(), c.evaluations.Missed()
-	if v := c.models.Newest(); v != nil {
-		s.Round, s.Items = v.Round, v.Items
-	}
-	if open := c.collection.Open(); open != nil {
-		s.Counted, s.Expected = open.Progress()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.LedgerOK = c.ledgerOK()
-	if c.settings().DP.On() {
-		epsilon := c.epsilon()
-		s.Epsilon, s.Guarantee = &epsilon, c.guarantee()
-	}
-	return s
-}
 
 // CountRefusals sets where the server counts refused requests, by code.
 func (c *Coordinator) CountRefusals(byCode func() map[string]uint64) {

@@ -3,10 +3,13 @@ package coordinator
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -227,11 +230,11 @@ func adminPause(pause bool) adminFunc {
 	return change(func(c *Coordinator, _ struct{}) error { return c.Pause(pause) })
 }
 
-// beginRequest is the body of POST runs. Without settings it begins the next run.
+// beginRequest is the body of POST runs. Without settings a run has those of the run before.
 type beginRequest struct {
-	Settings *Settings    `json:"settings,omitempty"`
-	Items    []jsonItem   `json:"items,omitempty"`
-	Features []jsonColumn `json:"features,omitempty"`
+	Settings json.RawMessage `json:"settings,omitempty"`
+	Items    []jsonItem      `json:"items,omitempty"`
+	Features []jsonColumn    `json:"features,omitempty"`
 }
 
 // jsonColumn is pb.Column in the admin API.
@@ -272,17 +275,26 @@ func columnsOf(columns []jsonColumn) *pb.Features {
 	return out
 }
 
-// adminBegin begins a run. Settings that are missing have their defaults.
+// adminBegin begins a run. Settings that are missing are those of the run before, or have their defaults.
 func adminBegin(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any, error) {
-	q := beginRequest{Settings: defaultSettings()}
+	var q beginRequest
 	if err := readJSON(r, &q); err != nil {
 		return nil, err
 	}
-	s := q.Settings
-	if s == nil {
-		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("settings are missing"))
+	var s *Settings
+	if q.Settings != nil {
+		s = defaultSettings()
+		if c.begun() {
+			before := *c.settings()
+			before.Params = maps.Clone(before.Params)
+			s = &before
+		}
+		if err := json.Unmarshal(q.Settings, s); err != nil {
+			return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("malformed settings: %s",
+				strings.TrimPrefix(err.Error(), "json: ")))
+		}
 	}
-	if len(q.Features) > 0 {
+	if len(q.Features) > 0 && s != nil {
 		b, err := wire.Marshal(columnsOf(q.Features))
 		if err == nil {
 			s.Features, err = wire.ReadFeatures(b, len(q.Items))
@@ -291,10 +303,41 @@ func adminBegin(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any, er
 			return nil, refusal(connect.CodeInvalidArgument, err)
 		}
 	}
-	if err := c.Begin(*s, itemsOf(q.Items)); err != nil {
-		return nil, refusal(connect.CodeFailedPrecondition, err)
+	items := itemsOf(q.Items)
+	err := c.BeginRun(s, items)
+	if s != nil && errors.Is(err, errNotYet) { // the same settings again, or it says what differs
+		err = c.Begin(*s, items)
+	}
+	if err != nil {
+		return nil, notNow(err)
 	}
 	return c.Status(), nil
+}
+
+// notNow makes the text of an error reach the operator: the call is impossible in this state.
+func notNow(err error) error {
+	if err == nil || errors.As(err, new(*connect.Error)) {
+		return err
+	}
+	return refusal(connect.CodeFailedPrecondition, err)
+}
+
+// resetRequest is the body of POST budget/reset.
+type resetRequest struct {
+	Reason string `json:"reason"`
+}
+
+var adminResetBudget = change(func(c *Coordinator, q resetRequest) error {
+	if strings.TrimSpace(q.Reason) == "" || len(q.Reason) > 500 {
+		return refusal(connect.CodeInvalidArgument, fmt.Errorf("reason of %d bytes: must be 1 to 500; the ledger "+
+			"keeps it for ever", len(q.Reason)))
+	}
+	return notNow(c.ResetBudget(q.Reason))
+})
+
+func adminEvaluations(c *Coordinator, _ http.ResponseWriter, _ *http.Request) (any, error) {
+	s := c.Status()
+	return map[string]any{"evaluations": s.Evaluations, "missed": s.EvaluationMissed}, nil
 }
 
 // defaultSettings are the settings of a run that names none.

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -32,13 +33,32 @@ func (a *AdminClient) change(ctx context.Context, path string, in any) (*Status,
 	return s, a.Post(ctx, path, in, s)
 }
 
-// Begin begins the first run.
+// Begin begins a run with all of its settings.
 func (a *AdminClient) Begin(ctx context.Context, s Settings, items []*pb.Item) (*Status, error) {
-	q := beginRequest{Settings: &s, Items: jsonItems(items)}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	q := beginRequest{Settings: text, Items: jsonItems(items)}
 	if s.Features != nil {
 		q.Features = jsonColumns(wire.EncodeFeatures(s.Features))
 	}
 	return a.change(ctx, "runs", q)
+}
+
+// BeginNext begins another run with the settings of the newest one.
+func (a *AdminClient) BeginNext(ctx context.Context) (*Status, error) {
+	return a.change(ctx, "runs", nil)
+}
+
+// EndRun ends the newest run after the round in progress.
+func (a *AdminClient) EndRun(ctx context.Context) (*Status, error) {
+	return a.change(ctx, "runs/end", nil)
+}
+
+// ResetBudget begins a new budget period.
+func (a *AdminClient) ResetBudget(ctx context.Context, reason string) (*Status, error) {
+	return a.change(ctx, "budget/reset", resetRequest{reason})
 }
 
 // Pause pauses training after the round in progress, or resumes it.

@@ -31,14 +31,18 @@ type adminFunc = func(c *Coordinator, w http.ResponseWriter, r *http.Request) (a
 
 // adminCalls are the calls of the admin API, by method and path.
 var adminCalls = map[string]adminCall{
-	"GET status":    {do: answer((*Coordinator).Status)},
-	"GET history":   {do: adminHistory},
-	"GET counted":   {query: []string{"round"}, do: adminCounted},
-	"GET audit":     {query: []string{"limit"}, do: adminAudit},
-	"GET operators": {do: adminOperators},
-	"GET export":    {query: []string{"version", "format"}, secret: true, do: adminExport},
+	"GET status":      {do: answer((*Coordinator).Status)},
+	"GET history":     {do: adminHistory},
+	"GET counted":     {query: []string{"round"}, do: adminCounted},
+	"GET audit":       {query: []string{"limit"}, do: adminAudit},
+	"GET operators":   {do: adminOperators},
+	"GET budget":      {do: answer((*Coordinator).Budget)},
+	"GET evaluations": {do: adminEvaluations},
+	"GET export":      {query: []string{"version", "format"}, secret: true, do: adminExport},
 
 	"POST runs":             {do: adminBegin},
+	"POST runs/end":         {do: change(func(c *Coordinator, _ struct{}) error { return notNow(c.EndRun()) })},
+	"POST budget/reset":     {do: adminResetBudget},
 	"POST pause":            {do: adminPause(true)},
 	"POST resume":           {do: adminPause(false)},
 	"POST rollback":         {do: adminRollback},

@@ -134,8 +134,8 @@ func TestARunBeginsWithAFewSettings(t *testing.T) {
 		!strings.Contains(text, "no run has begun") {
 		t.Errorf("%d %s", status, text)
 	}
-	body := `{"settings":{"name":"films","method":"fedmf","params":{"dim":"4"},"devices":20,"rounds":7,"deadline":"10m"},
-		"items":[{"id":"a","title":"A"},{"id":"b"}]}`
+	body := `{"settings":{"name":"films","method":"fedmf","params":{"dim":"4"},"devices":20,"rounds":7,
+		"deadline":"10m"},"items":[{"id":"a","title":"A"},{"id":"b"}]}`
 	if status, text := r.raw("POST", "runs", "operator", "application/json", body); status != 200 {
 		t.Fatalf("%d %s", status, text)
 	}

@@ -21,9 +21,10 @@ func TestPausedStepNamesItsReasonOnce(t *testing.T) {
 
 func TestStatusCountsLateDevicesApart(t *testing.T) {
 	for enrolled, want := range map[int]string{
-		943: "943 of 943 enrolled", 944: "944 enrolled, the run is for 943",
+		12: "12 of 943 enrolled", 944: "940 active, 944 enrolled; the run is planned for 943",
 	} {
-		if got := enrolment(&coordinator.Status{Enrolled: enrolled, Devices: 943}); got != want {
+		p := coordinator.Population{Enrolled: enrolled, Devices: 943, Active: 940}
+		if got := enrolment(&coordinator.Status{Population: p}); got != want {
 			t.Errorf("%d: %q, want %q", enrolled, got, want)
 		}
 	}

@@ -27,6 +27,16 @@ import (
 // input marks an error as invalid input, which exits with code 2, and says what to do next.
 func input(err error, hint string) error { return &experiment.InputError{Err: err, Hint: hint} }
 
+// failed marks an error that better input would not prevent, which exits with code 1, and says what to do next.
+func failed(err error, hint string) error { return &failedError{err, hint} }
+
+type failedError struct {
+	error
+	hint string
+}
+
+func (e *failedError) Unwrap() error { return e.error }
+
 // fail prints an error and returns the exit code.
 func (a *app) fail(err error) int {
 	if errors.Is(err, errChaosFailed) {
@@ -71,6 +81,9 @@ func explainError(err error) (failure, int) {
 	}
 	if e := new(experiment.InputError); errors.As(err, &e) {
 		return failure{"bad_input", message, e.Hint}, exitInput
+	}
+	if e := new(failedError); errors.As(err, &e) {
+		return failure{"failed", message, e.hint}, exitFailed
 	}
 	if e := new(unreachableError); errors.As(err, &e) {
 		return failure{"failed", message, unreachableHint}, exitFailed
@@ -143,13 +156,13 @@ func networkError(err error) error {
 	}
 	switch rpc.Code(err) {
 	case connect.CodeUnavailable.String():
-		return input(fmt.Errorf("the coordinator does not answer: %s", plainText(err)),
+		return failed(fmt.Errorf("the coordinator does not answer: %s", plainText(err)),
 			"check that tacit serve is running and that the address is right")
 	case rpc.Quota:
 		return input(errors.New(plainText(err)), "tacit admin token creates another token")
 	case rpc.BadToken:
 		return input(errors.New("the operator's token is wrong"),
-			"it is the field admin of local.json in the coordinator's state folder")
+			"tacit admin add-operator, on the coordinator's machine, creates one")
 	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeFailedPrecondition,

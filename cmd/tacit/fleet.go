@@ -57,7 +57,7 @@ func (a *app) fleetCmd() *cobra.Command {
 	}
 	fl := c.Flags()
 	settings := networkSettingFlags(fl)
-	f.connectFlags.flags(c, "token for enrolment, instead of the one in the state folder")
+	f.connectFlags.flags(c, enrolToken)
 	fl.IntVar(&f.users, "users", 0, "number of devices: the first users of the data set; 0 means all")
 	fl.IntVar(&f.hosts, "hosts", runtime.NumCPU(), "devices that compute at the same time")
 	fl.DurationVar(&f.arrive, "arrive", 0, "time over which devices first connect")

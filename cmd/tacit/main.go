@@ -41,6 +41,7 @@ With --format json, the field exit_code of the output holds the same number.`
 type app struct {
 	out, err io.Writer
 	format   string
+	json     bool
 	quiet    bool
 	all      bool // --help shows every flag
 	noted    bool // the notes on cohort and sums were printed
@@ -80,7 +81,7 @@ func run(args []string, out, errw io.Writer) int {
 
 func asksForJSON(args []string) bool {
 	for i, w := range args {
-		if w == "--format=json" || w == "--format" && i+1 < len(args) && args[i+1] == "json" {
+		if w == "--json" || w == "--format=json" || w == "--format" && i+1 < len(args) && args[i+1] == "json" {
 			return true
 		}
 	}
@@ -103,6 +104,7 @@ func (a *app) root() *cobra.Command {
 	}
 	fl := c.PersistentFlags()
 	fl.StringVar(&a.format, "format", "text", "`text` or json: one JSON object on standard output")
+	fl.BoolVar(&a.json, "json", false, "the same as --format json")
 	fl.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
 	fl.BoolVar(&a.all, "all", false, "with --help: show every flag")
 	_ = fl.MarkHidden("all")
@@ -140,6 +142,9 @@ func (a *app) root() *cobra.Command {
 func (a *app) checkGlobalFlags(c *cobra.Command) error {
 	if a.all {
 		return input(fmt.Errorf("--all works only with --help"), c.CommandPath()+" --help --all")
+	}
+	if a.json {
+		a.format = "json"
 	}
 	if bad := a.format; bad != "text" && bad != "json" {
 		a.format = "text"

@@ -165,11 +165,10 @@ func freePort() (string, error) {
 	return "", err
 }
 
-// enrolment describes how many devices have enrolled. Devices that enrol after the run has started may exceed
-// the number that the run is for.
+// enrolment describes how many devices have enrolled and are active.
 func enrolment(s *coordinator.Status) string {
-	if s.Enrolled > s.Devices {
-		return fmt.Sprintf("%d enrolled, the run is for %d", s.Enrolled, s.Devices)
+	if s.Enrolled < s.Devices {
+		return fmt.Sprintf("%d of %d enrolled", s.Enrolled, s.Devices)
 	}
-	return fmt.Sprintf("%d of %d enrolled", s.Enrolled, s.Devices)
+	return fmt.Sprintf("%d active, %d enrolled; the run is planned for %d", s.Active, s.Enrolled, s.Devices)
 }

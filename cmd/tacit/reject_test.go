@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -153,8 +155,8 @@ func TestEvaluationsShowTheirNoise(t *testing.T) {
 		t.Errorf("the noise is %v", last)
 	}
 	s := coordinator.Status{
-		State: coordinator.Evaluating, Message: "evaluation after round 5", Counted: 312,
-		Expected: 600,
+		State: coordinator.Evaluating, Message: "evaluation after round 5",
+		RunStatus: coordinator.RunStatus{Counted: 312, Expected: 600},
 	}
 	if got := evaluationProgress(&s); got != "evaluation after round 5: 312 of 600" {
 		t.Error(got)
@@ -234,7 +236,13 @@ func TestServeLeavesOtherFoldersAlone(t *testing.T) {
 	}
 	defer l.Close()
 	dir = filepath.Join(t.TempDir(), "state")
-	rejected(t, "another coordinator may be running", "serve", "--state", dir, "--listen", l.Addr().String())
+	code, _, errs := tacit("serve", "--state", dir, "--listen", l.Addr().String())
+	if code != exitFailed || !strings.Contains(errs, "another coordinator may be running") {
+		t.Errorf("exit %d, so that systemd does not try again: %s", code, errs)
+	}
+	if runtime.GOOS == "linux" && !strings.Contains(errs, fmt.Sprintf("in use by process %d\n", os.Getpid())) {
+		t.Errorf("it does not name this process: %s", errs)
+	}
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a folder is left")
 	}

@@ -188,7 +188,7 @@ func (f *serveFlags) openPort() (net.Listener, error) {
 	l, err := net.Listen("tcp", f.listen)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, input(fmt.Errorf("cannot listen on %s: the port is in use", f.listen),
+		return nil, failed(fmt.Errorf("cannot listen on %s: the port is in use%s", f.listen, portOwner(f.listen)),
 			"another coordinator may be running; --listen 127.0.0.1:0 chooses a free port")
 	case err != nil:
 		return nil, input(fmt.Errorf("cannot listen on %s: %w", f.listen, err), "choose another address with --listen")

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/internal/study/experiment"
+)
+
+func (a *app) adminBegin() *cobra.Command {
+	var f serveFlags
+	var r connectFlags
+	c := &cobra.Command{
+		Use: "begin [key=value ...]", Short: "Start a run: the first one, or another one for the same devices",
+		Long: `The first run needs items, from a data set or a CSV file, and a number of devices; it starts when all
+have enrolled. The coordinator takes the items of a data set only, and nothing about its users. Without
+settings, the next run starts from the last model with the settings of the run before.`,
+		Example: `  tacit admin begin
+  tacit admin begin -d ml-100k -m tacit
+  tacit admin begin --catalogue items.csv --devices 1000 -m fedmf rounds=50`,
+	}
+	settings := networkSettingFlags(c.Flags())
+	hide(c.Flags(), "protocol")
+	r.flags(c, adminToken)
+	c.Flags().StringVar(&f.catalogue, "catalogue", "", "items of the run: a CSV file with the columns id, title and "+
+		"features")
+	dataDirFlag(c.Flags(), &f.dataDir)
+	c.Flags().StringVar(&f.name, "name", "", "name of the federation, for people")
+	f.runFlags(c)
+	a.describe(c, "",
+		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
+			"name goal min-share user-column row-column deterministic preset batch negatives mean server keep "+
+				"bits seed"),
+		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
+		flagsUnder("Privacy", "dp secagg eval-every", "group-size"),
+		connectGroup)
+	c.RunE = func(c *cobra.Command, words []string) error {
+		if len(words) == 0 && len(settings()) == 0 && f.catalogue == "" {
+			return a.beginNext(c.Context(), &r)
+		}
+		spec, err := networkSpec(c, words, settings, &f)
+		if err != nil {
+			return err
+		}
+		s, err := a.begin(c.Context(), &r, spec, &f)
+		if err != nil {
+			return err
+		}
+		return a.changed(s, "started run %d of %s: it begins when %d devices are enrolled and active", s.RunNumber,
+			s.Name, s.Devices)
+	}
+	return c
+}
+
+// beginNext starts another run with the settings of the run before.
+func (a *app) beginNext(ctx context.Context, r *connectFlags) error {
+	admin, err := r.admin()
+	if err != nil {
+		return err
+	}
+	s, err := admin.BeginNext(ctx)
+	if err != nil {
+		return networkError(err)
+	}
+	return a.changed(s, "started run %d of %s, from model version %d", s.RunNumber, s.Name, s.Version)
+}
+
+// begin starts a run on a coordinator.
+func (a *app) begin(ctx context.Context, r *connectFlags, spec *experiment.Spec, f *serveFlags) (*coordinator.Status,
+	error,
+) {
+	admin, err := r.admin()
+	if err != nil {
+		return nil, err
+	}
+	var opt coordinator.Options
+	items, err := a.runItems(spec, f, &opt)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := a.checkedSettings(spec, f, len(items), opt.Features)
+	if err != nil {
+		return nil, err
+	}
+	settings.Features = opt.Features
+	resp, err := admin.Begin(ctx, settings, items)
+	return resp, networkError(err)
+}
+
+func (a *app) adminEnd() *cobra.Command {
+	return a.adminCommand("end", "End the run after the round in progress", "", noArgs,
+		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			s, err := admin.EndRun(ctx)
+			if err == nil {
+				s, err = settle(ctx, admin, s, func(s *coordinator.Status) bool { return !working(s) })
+			}
+			if err != nil {
+				return err
+			}
+			if working(s) {
+				return a.changed(s, "run %d ends after %s", s.RunNumber, inProgress(s))
+			}
+			return a.changed(s, "run %d ended after %s: %s", s.RunNumber, count(s.Round, "round"), s.Message)
+		})
+}
+
+// working reports whether a round or an evaluation is in progress.
+func working(s *coordinator.Status) bool {
+	return s.State == coordinator.Training || s.State == coordinator.Evaluating
+}
+
+// inProgress describes the round in progress.
+func inProgress(s *coordinator.Status) string {
+	if p := evaluationProgress(s); p != "" {
+		return p
+	}
+	return fmt.Sprintf("round %d of %d, which is in progress (%d of %d reports)", min(s.Round+1, s.Rounds), s.Rounds,
+		s.Counted, s.Expected)
+}
+
+func (a *app) adminPause(pause bool) *cobra.Command {
+	use, short := "pause", "Pause training after the round in progress"
+	if !pause {
+		use, short = "resume", "Resume training after a pause"
+	}
+	return a.adminCommand(use, short, "", noArgs, func(ctx context.Context, admin *coordinator.AdminClient,
+		_ []string,
+	) error {
+		s, err := admin.Pause(ctx, pause)
+		if err == nil {
+			s, err = settle(ctx, admin, s, func(s *coordinator.Status) bool {
+				return s.Paused == pause && (pause && !working(s) || !pause && s.State != coordinator.Paused)
+			})
+		}
+		switch {
+		case err != nil:
+			return err
+		case pause && working(s):
+			return a.changed(s, "pausing: training stops after %s", inProgress(s))
+		case pause:
+			return a.changed(s, "paused after round %d of %d, at model version %d", s.Round, s.Rounds, s.Version)
+		}
+		return a.changed(s, "resumed: %s", s.Message)
+	})
+}
+
+func (a *app) adminRollback() *cobra.Command {
+	return a.adminCommand("rollback VERSION", "Restore an older model version, from the next round on",
+		"  tacit admin history\n  tacit admin rollback 7",
+		checkNumber("tacit admin history lists the versions"),
+		func(ctx context.Context, admin *coordinator.AdminClient, words []string) error {
+			v, err := strconv.ParseUint(words[0], 10, 64)
+			if err != nil {
+				return err
+			}
+			s, err := admin.Rollback(ctx, v)
+			if err == nil {
+				s, err = settle(ctx, admin, s, func(s *coordinator.Status) bool { return s.RollbackTo != v })
+			}
+			if err != nil {
+				return err
+			}
+			if s.RollbackTo == v {
+				return a.changed(s, "version %d will be restored after %s", v, inProgress(s))
+			}
+			return a.changed(s, "restored version %d: model version %d, round %d of %d", v, s.Version, s.Round,
+				s.Rounds)
+		})
+}
+
+func (a *app) adminResetBudget() *cobra.Command {
+	var reason string
+	c := a.adminCommand("reset-budget", "Begin a new budget period: what was spent before no longer counts",
+		"  tacit admin reset-budget --reason ticket-815", noArgs,
+		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			if strings.TrimSpace(reason) == "" {
+				return input(errors.New("--reason is missing"),
+					"say why the same people may be asked for more; the ledger keeps the text for ever")
+			}
+			s, err := admin.ResetBudget(ctx, reason)
+			if err != nil {
+				return err
+			}
+			return a.changed(s, "budget period %d has begun; devices log it. Spent: %s", s.BudgetPeriod, spent(s))
+		})
+	c.Long = `The policy's epsilon covers all runs since the last reset. A reset adds the same epsilon again for the
+same people: it is recorded in the ledger with its reason, and every device logs it.`
+	c.Flags().StringVar(&reason, "reason", "", "why, for the ledger")
+	a.describe(c, "", flagsUnder("Budget", "reason", ""), connectGroup)
+	return c
+}
+
+func spent(s *coordinator.Status) string {
+	if s.Epsilon == nil {
+		return "nothing: the run has no privacy guarantee"
+	}
+	return budgetText(&s.Budget)
+}
+
+func (a *app) adminHistory() *cobra.Command {
+	return a.adminCommand("history", "List the model versions that tacit admin rollback can restore", "", noArgs,
+		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			rows, err := admin.History(ctx)
+			if err != nil {
+				return err
+			}
+			return a.result(rows, func(out io.Writer) error {
+				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "version\trun\trounds\tcreated\t")
+				for _, x := range rows {
+					note := ""
+					if x.RolledBack {
+						note = "rolled back"
+					}
+					created := x.Created.Local().Format(time.DateTime)
+					fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\n", x.Version, x.RunNumber, x.Round, created, note)
+				}
+				return w.Flush()
+			})
+		})
+}
+
+func (a *app) adminExport() *cobra.Command {
+	var version uint64
+	var format, out string
+	c := a.adminCommand("export", "Write the tables and the catalogue of a model to a zip file",
+		"  tacit admin export -o model.zip --as csv", noArgs,
+		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			f, err := os.CreateTemp(filepath.Dir(out), ".export-*")
+			if err != nil {
+				return err
+			}
+			defer os.Remove(f.Name())
+			n, err := admin.Export(ctx, version, format, f)
+			if err := errors.Join(err, f.Close()); err != nil {
+				return err
+			}
+			if err := os.Rename(f.Name(), out); err != nil {
+				return err
+			}
+			return a.resultLine(map[string]any{"file": out, "bytes": n}, "wrote %s (%s)", out, size(float64(n)))
+		})
+	c.Flags().Uint64Var(&version, "version", 0, "model version; 0 means the newest")
+	c.Flags().StringVar(&format, "as", "npy", "format of the tables: npy or csv")
+	c.Flags().StringVarP(&out, "out", "o", "model.zip", "write to this file")
+	a.describe(c, "", flagsUnder("Export", "version as out", ""), connectGroup)
+	return c
+}

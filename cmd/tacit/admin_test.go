@@ -1,0 +1,97 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// admin calls tacit admin on a coordinator and returns what it prints. It fails the test if the command fails.
+func admin(t *testing.T, dir string, words ...string) string {
+	t.Helper()
+	code, out, errs := tacit(append(append([]string{"admin"}, words...), "--state", dir)...)
+	if code != 0 {
+		t.Fatalf("admin %v: exit %d: %s", words, code, errs)
+	}
+	return out
+}
+
+// Commands that change something print the state after the change.
+func TestAdminPrintsTheStateAfterwards(t *testing.T) {
+	dir := serving(t)
+	code, _, errs := tacit("fleet", "-d", "world", "--world", small, "-m", "fedmf", "--state", dir, "--rounds", "3")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	for _, c := range []struct{ words, want string }{
+		{"pause", "paused after round 3 of 3, at model version 4\n"},
+		{"status", "paused"},
+		{"resume", "resumed: "},
+		{"rollback 2", "restored version 2: model version 5, round 1 of 3\n"},
+		{"revoke 7", "device 7 is revoked: the coordinator refuses its calls from now on; "},
+		{"history", "rolled back"},
+	} {
+		if out := admin(t, dir, strings.Fields(c.words)...); !strings.Contains(out, c.want) {
+			t.Errorf("%s: %q, want %q", c.words, out, c.want)
+		}
+	}
+	data := decode(t, admin(t, dir, "pause", "--json"))["data"].(map[string]any)
+	if data["paused"] != true || data["version"] != 5.0 || data["round"] != 1.0 || data["run_number"] == nil {
+		t.Errorf("the JSON is of a state before: %v", data)
+	}
+	out := admin(t, dir, "audit")
+	for _, want := range []string{"POST rollback {\"version\":2}", "local", "127.0.0.1", "every line is as it was written"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the audit log has no %q:\n%s", want, out)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "audit.jsonl"))
+	if err == nil {
+		b = []byte(strings.Replace(string(b), `"version":2`, `"version":3`, 1))
+		err = os.WriteFile(filepath.Join(dir, "audit.jsonl"), b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := tacit("admin", "audit", "--state", dir); code != exitFailed ||
+		!strings.Contains(errs, "was changed") {
+		t.Errorf("a changed log: exit %d, %s", code, errs)
+	}
+}
+
+// A coordinator that is down is no error of the input: status exits with 1.
+func TestAdminStatusOfAStoppedCoordinatorExitsWith1(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	t.Setenv("TACIT_ADMIN_TOKEN", "x")
+	code, _, errs := tacit("admin", "status", "--coordinator", "http://"+l.Addr().String(), "--insecure")
+	if code != exitFailed || !strings.Contains(errs, "the coordinator does not answer") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// Tokens come from a file or the environment, so that ps does not show them.
+func TestOperatorsTokensFromFileAndEnvironment(t *testing.T) {
+	dir := serving(t)
+	token := strings.TrimSpace(admin(t, dir, "add-operator", "grafana", "--read-only"))
+	if out := admin(t, dir, "operators"); !strings.Contains(out, "grafana  read") || strings.Contains(out, token) {
+		t.Errorf("operators: %s", out)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	admin(t, dir, "status", "--token-file", file)
+	rejected(t, "may only read", "admin", "token", "--state", dir, "--token-file", file)
+	t.Setenv("TACIT_ADMIN_TOKEN", token)
+	rejected(t, "may only read", "admin", "token", "--state", dir)
+	os.Unsetenv("TACIT_ADMIN_TOKEN")
+	admin(t, dir, "remove-operator", "grafana")
+	rejected(t, "the operator's token is wrong", "admin", "status", "--state", dir, "--token-file", file)
+	rejected(t, "must hold one token", "admin", "status", "--state", dir, "--token-file", os.Args[0])
+}
