@@ -42,7 +42,9 @@ func TestAdminPrintsTheStateAfterwards(t *testing.T) {
 		t.Errorf("the JSON is of a state before: %v", data)
 	}
 	out := admin(t, dir, "audit")
-	for _, want := range []string{"POST rollback {\"version\":2}", "local", "127.0.0.1", "every line is as it was written"} {
+	for _, want := range []string{
+		"POST rollback {\"version\":2}", "local", "127.0.0.1", "every line is as it was written",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the audit log has no %q:\n%s", want, out)
 		}
@@ -61,7 +63,7 @@ func TestAdminPrintsTheStateAfterwards(t *testing.T) {
 	}
 }
 
-// A coordinator that is down is no error of the input: status exits with 1.
+// Better input does not help if a coordinator is down: status exits with 1.
 func TestAdminStatusOfAStoppedCoordinatorExitsWith1(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
