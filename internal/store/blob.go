@@ -39,12 +39,12 @@ func (s *Store) Blob(h Hash) ([]byte, error) {
 	if !ok {
 		return nil, ErrNotFound
 	}
-	c := chain{kind: kindBlob, id: at.chain, record: make([]byte, 0, at.size)}
+	var c chain
 	var out []byte
 	bad := func(what string) error {
 		return damage(s.dir, fmt.Sprintf("blob %x", h), "%s", what)
 	}
-	err := s.eng.read("blob", subject("blob", at.chain), func(_ uint64, _ string, data []byte) error {
+	part := func(_ uint64, _ string, data []byte) error {
 		f, err := readFrame(data)
 		if err == nil {
 			var whole bool
@@ -57,6 +57,10 @@ func (s *Store) Blob(h Hash) ([]byte, error) {
 			return bad(err.Error())
 		}
 		return nil
+	}
+	err := s.reading(func(e *engine) error {
+		c = chain{kind: kindBlob, id: at.chain, record: make([]byte, 0, at.size)}
+		return e.read("blob", subject("blob", at.chain), part)
 	})
 	if err != nil {
 		return nil, err
@@ -78,7 +82,7 @@ func (s *Store) DropBlob(h Hash) error {
 	if err := s.change(op{code: opDropBlob, key: string(h[:])}); err != nil {
 		return err
 	}
-	return s.eng.purge("blob", subject("blob", at.chain))
+	return s.writing(func(e *engine) error { return e.purge("blob", subject("blob", at.chain)) })
 }
 
 // Blobs lists all blobs with their sizes in bytes.

@@ -22,6 +22,7 @@ type heads struct {
 	mu       sync.Mutex
 	f        *os.File
 	sequence map[int]uint64
+	last     map[int]head // by slot
 	free     []int
 	next     int
 }
@@ -85,7 +86,7 @@ func newHeads(dir string, first []head) (*heads, []int, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h := &heads{f: f, sequence: map[int]uint64{}}
+	h := &heads{f: f, sequence: map[int]uint64{}, last: map[int]head{}}
 	slots := make([]int, len(first))
 	for i := range first {
 		slots[i] = h.slot()
@@ -115,11 +116,29 @@ func (h *heads) slot() int {
 
 func (h *heads) set(slot int, x head) error {
 	h.mu.Lock()
-	h.sequence[slot]++
-	x.sequence = h.sequence[slot]
+	x.sequence = h.sequence[slot] + 1
 	h.mu.Unlock()
-	_, err := h.f.WriteAt(x.bytes(), int64(slot)*2*headCopy+int64(x.sequence%2)*headCopy)
-	return err
+	// A write that failed is repeated at its place: the other copy stays intact.
+	if _, err := h.f.WriteAt(x.bytes(), int64(slot)*2*headCopy+int64(x.sequence%2)*headCopy); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.sequence[slot], h.last[slot] = x.sequence, x
+	h.mu.Unlock()
+	return nil
+}
+
+// all are the heads of all chains that have one.
+func (h *heads) all() map[uint64]head {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := map[uint64]head{}
+	for _, x := range h.last {
+		if x.number > 0 {
+			out[x.chain] = x
+		}
+	}
+	return out
 }
 
 // release clears a slot for another chain.

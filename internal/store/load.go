@@ -228,27 +228,38 @@ func (s *Store) loadLogs(known map[uint64]head) error {
 // findBlobs checks that each blob has its parts, without reading them, and
 // removes parts that are no blob's.
 func (s *Store) findBlobs() error {
-	stream, err := s.eng.js.Stream(context.Background(), "blob")
+	rest, err := s.countBlobs(s.eng)
 	if err != nil {
-		return fmt.Errorf("store: %w", err)
+		return err
 	}
-	info, err := stream.Info(context.Background(), jetstream.WithSubjectFilter("blob.*"))
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	there := info.State.Subjects
-	for h, b := range s.state.blobs {
-		part := uint64(s.part)
-		parts := max(1, (b.size+part-1)/part)
-		if got := there[subject("blob", b.chain)]; got != parts {
-			return damage(s.dir, fmt.Sprintf("blob %x", h), "has %d of its %d parts", got, parts)
-		}
-		delete(there, subject("blob", b.chain))
-	}
-	for subject := range there {
+	for subject := range rest {
 		if err := s.eng.purge("blob", subject); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// countBlobs checks that each blob has its parts, and returns the parts that are no blob's.
+func (s *Store) countBlobs(e *engine) (rest map[string]uint64, err error) {
+	stream, err := e.js.Stream(context.Background(), "blob")
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	info, err := stream.Info(context.Background(), jetstream.WithSubjectFilter("blob.*"))
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	there := info.State.Subjects
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for h, b := range s.state.blobs {
+		part := uint64(s.part)
+		parts := max(1, (b.size+part-1)/part)
+		if got := there[subject("blob", b.chain)]; got != parts {
+			return nil, damage(s.dir, fmt.Sprintf("blob %x", h), "has %d of its %d parts", got, parts)
+		}
+		delete(there, subject("blob", b.chain))
+	}
+	return there, nil
 }

@@ -54,17 +54,26 @@ func (s *Store) Replay(log string, each func(record []byte) error) error {
 	t.mu.Lock()
 	end, sum := t.number, t.sum
 	t.mu.Unlock()
-	c := chain{kind: t.kind, id: t.id}
 	if end == 0 {
 		return nil
 	}
-	err := s.eng.read(t.stream, t.subject(), func(_ uint64, _ string, data []byte) error {
+	seen := uint64(0) // records that each has
+	var c chain
+	var err error
+	deliver := func(record []byte) error {
+		if c.count <= seen {
+			return nil
+		}
+		seen = c.count
+		return each(record)
+	}
+	scan := func(_ uint64, _ string, data []byte) error {
 		f, err := readFrame(data)
 		if err == nil {
 			var record []byte
 			var whole bool
 			if record, whole, err = c.next(&f); err == nil && whole {
-				if err := each(record); err != nil {
+				if err := deliver(record); err != nil {
 					return err
 				}
 			}
@@ -76,6 +85,10 @@ func (s *Store) Replay(log string, each func(record []byte) error) error {
 			return errDone
 		}
 		return nil
+	}
+	err = s.reading(func(e *engine) error {
+		c = chain{kind: t.kind, id: t.id}
+		return e.read(t.stream, t.subject(), scan)
 	})
 	if err == errDone {
 		err = nil
@@ -110,8 +123,8 @@ func (s *Store) Drop(log string) error {
 		return err
 	}
 	t.err = ErrNotFound
-	if err := s.heads.release(t.slot); err != nil {
+	if err := s.Retry(func() error { return s.heads.release(t.slot) }); err != nil {
 		return err
 	}
-	return s.eng.purge(t.stream, t.subject())
+	return s.writing(func(e *engine) error { return e.purge(t.stream, t.subject()) })
 }

@@ -36,7 +36,7 @@ func TestAFormerOwnerCannotWrite(t *testing.T) {
 	must(t, old.Append("log", []byte("2")))
 	must(t, old.Put("key", []byte("old")))
 
-	owner := &Store{dir: t.TempDir(), part: partSize, eng: old.eng}
+	owner := &Store{dir: t.TempDir(), part: partSize, healer: healer{eng: old.eng}}
 	must(t, owner.load(true, nil))
 	defer owner.heads.f.Close()
 	if owner.Epoch() != old.Epoch()+1 {

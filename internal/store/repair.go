@@ -174,7 +174,8 @@ func rebuild(fresh string, found map[uint64][]place, known map[uint64]head, o Op
 	if err != nil {
 		return err
 	}
-	s := &Store{dir: fresh, part: cmp.Or(o.part, partSize), eng: eng, epoch: 1}
+	s := &Store{dir: fresh, part: cmp.Or(o.part, partSize), epoch: 1}
+	s.eng = eng
 	defer func() {
 		if s.heads != nil {
 			s.heads.f.Close()

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -18,9 +20,8 @@ import (
 // lanes is the number of streams that logs are spread over: one stream syncs one write at a time.
 const lanes = 4
 
-// patience is how long one write may take. A disk that needs longer is broken,
-// and the store then stops writing: the write may or may not be there.
-const patience = time.Minute
+// patience is how long one write may take. After that the server is started anew.
+const patience = 5 * time.Minute
 
 // streams are all of them, index first.
 func streams() []jetstream.StreamConfig {
@@ -50,6 +51,7 @@ type engine struct {
 	srv *server.Server
 	nc  *nats.Conn
 	js  jetstream.JetStream
+	log *quiet
 }
 
 func start(dir string, warn func(string)) (_ *engine, err error) {
@@ -73,16 +75,21 @@ func start(dir string, warn func(string)) (_ *engine, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: server: %w", err)
 	}
-	srv.SetLoggerV2(quiet(warn), false, false, false)
-	e := &engine{srv: srv}
+	e := &engine{srv: srv, log: newQuiet(warn)}
+	srv.SetLoggerV2(e.log, false, false, false)
 	defer func() {
 		if err != nil {
 			e.stop()
 		}
 	}()
 	srv.Start()
-	if !srv.ReadyForConnections(patience) {
-		return nil, errors.New("store: the embedded server did not start within a minute")
+	for end := time.Now().Add(patience); !srv.ReadyForConnections(50 * time.Millisecond); {
+		if e.log.failed.Err() != nil {
+			return nil, fmt.Errorf("store: the embedded server did not start: %w", context.Cause(e.log.failed))
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("store: the embedded server did not start within %v", patience)
+		}
 	}
 	// Asserted, not assumed: without it an acknowledged write is on disk two minutes later.
 	if c := srv.JetStreamConfig(); c == nil || !c.SyncAlways {
@@ -135,14 +142,14 @@ func (e *engine) check(ctx context.Context) (name, what string) {
 // returns its number when it is synced. errors.Is(err, ErrFenced) is a clean
 // refusal; after another error the message may be there or not.
 func (e *engine) publish(subject string, after uint64, data []byte) (uint64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(e.log.failed, patience)
 	defer cancel()
 	reply, err := e.nc.RequestMsgWithContext(ctx, &nats.Msg{
 		Subject: subject, Data: data,
 		Header: nats.Header{nats.ExpectedLastSubjSeqHdr: []string{strconv.FormatUint(after, 10)}},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("store: write: %w", err)
+		return 0, fmt.Errorf("store: write: %w", cmp.Or(context.Cause(e.log.failed), err))
 	}
 	var ack struct {
 		Seq   uint64
@@ -210,6 +217,27 @@ func (e *engine) read(stream, subject string, each func(seq uint64, subject stri
 	}
 }
 
+// last is the last message of a subject; seq is 0 if there is none.
+func (e *engine) last(stream, subject string) (seq uint64, data []byte, err error) {
+	req, err := json.Marshal(server.JSApiMsgGetRequest{LastFor: subject})
+	if err != nil {
+		return 0, nil, err
+	}
+	m, err := e.nc.Request("$JS.API.DIRECT.GET."+stream, req, patience)
+	if err != nil {
+		return 0, nil, fmt.Errorf("store: read: %w", err)
+	}
+	switch status := m.Header.Get("Status"); status {
+	case "":
+		seq, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+		return seq, m.Data, err
+	case "404":
+		return 0, nil, nil
+	default:
+		return 0, nil, fmt.Errorf("store: read: the server answers %s %s", status, m.Header.Get("Description"))
+	}
+}
+
 // purge forgets a subject.
 func (e *engine) purge(stream, subject string) error {
 	ctx := context.Background()
@@ -223,18 +251,54 @@ func (e *engine) purge(stream, subject string) error {
 	return nil
 }
 
-// quiet hands the server's warnings and errors on.
-type quiet func(message string)
+// quiet passes the server's warnings and errors on. The server does not answer a write that the
+// disk refuses: only its log says so.
+type quiet struct {
+	warn   func(message string)
+	failed context.Context // done when a write failed; its cause says why
+	fail   context.CancelCauseFunc
+}
 
-func (q quiet) warn(format string, a []any) {
-	if q != nil {
-		q("store: " + fmt.Sprintf(format, a...))
+func newQuiet(warn func(string)) *quiet {
+	q := &quiet{warn: warn}
+	q.failed, q.fail = context.WithCancelCause(context.Background())
+	return q
+}
+
+// failures are in the messages of an engine that does not answer any more.
+var failures = []string{"failed to store a msg", "permission denied", "will be DISABLED"}
+
+// expected are warnings that say nothing to an operator: after a kill the server reads its blocks
+// instead of their index, and a full disk is a state of the store.
+var expected = []string{
+	"Recovering stream state from index errored", "failed to store a msg", "no space left on device",
+	"will be DISABLED",
+}
+
+func (q *quiet) pass(format string, a []any) {
+	text := fmt.Sprintf(format, a...)
+	for _, part := range failures {
+		if strings.Contains(text, part) {
+			q.fail(errors.New(text))
+		}
+	}
+	for _, part := range expected {
+		if strings.Contains(text, part) {
+			return
+		}
+	}
+	if q.warn != nil {
+		q.warn("storage: " + text)
 	}
 }
 
-func (q quiet) Noticef(string, ...any)         {}
-func (q quiet) Debugf(string, ...any)          {}
-func (q quiet) Tracef(string, ...any)          {}
-func (q quiet) Warnf(format string, a ...any)  { q.warn(format, a) }
-func (q quiet) Errorf(format string, a ...any) { q.warn(format, a) }
-func (q quiet) Fatalf(format string, a ...any) { q.warn(format, a) }
+func (q *quiet) Noticef(string, ...any)         {}
+func (q *quiet) Debugf(string, ...any)          {}
+func (q *quiet) Tracef(string, ...any)          {}
+func (q *quiet) Warnf(format string, a ...any)  { q.pass(format, a) }
+func (q *quiet) Errorf(format string, a ...any) { q.pass(format, a) }
+
+func (q *quiet) Fatalf(format string, a ...any) {
+	q.fail(fmt.Errorf(format, a...))
+	q.pass(format, a)
+}

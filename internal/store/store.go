@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Options say how to open a folder. The zero value is valid.
@@ -29,7 +30,9 @@ type Options struct {
 	// them.
 	Warn func(message string)
 
-	part int // bytes of a record in one message; 0 is partSize
+	part  int                      // bytes of a record in one message; 0 is partSize
+	fail  func(point string) error // tests let a write or a probe fail
+	probe time.Duration            // between attempts to write after a fault; 0 is probeEvery
 }
 
 // Stats counts the writes since the folder was opened.
@@ -44,7 +47,7 @@ type Store struct {
 	dir   string
 	part  int
 	lock  *os.File
-	eng   *engine
+	fail  func(point string) error
 	heads *heads
 	epoch uint64
 	ids   atomic.Uint64
@@ -59,6 +62,8 @@ type Store struct {
 	state state
 
 	blob sync.Mutex // one new blob at a time
+
+	healer
 }
 
 // tail is the end of a chain, where its owner appends.
@@ -88,7 +93,8 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, lock: lock, part: cmp.Or(o.part, partSize)}
+	s := &Store{dir: dir, lock: lock, part: cmp.Or(o.part, partSize), fail: o.fail}
+	s.quit, s.every = make(chan struct{}), cmp.Or(o.probe, probeEvery)
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -125,6 +131,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
+	s.live.Store(true)
 	return s, nil
 }
 
@@ -201,10 +208,9 @@ func syncDir(dir string) error {
 
 // Close closes the folder. Everything that was acknowledged is on disk.
 func (s *Store) Close() error {
-	if s.eng != nil {
-		s.eng.stop()
-		s.eng = nil
-	}
+	s.live.Store(false)
+	s.Interrupt()
+	s.stopEngine()
 	var err error
 	if s.heads != nil {
 		err = s.heads.f.Close()
@@ -263,7 +269,7 @@ func (s *Store) add(t *tail, f *frame) error {
 	}
 	f.number, f.prev = t.number+1, t.sum
 	t.scratch = appendFrame(t.scratch[:0], f)
-	seq, err := s.eng.publish(t.subject(), t.seq, t.scratch)
+	seq, err := s.publish(t)
 	if err != nil {
 		t.err = err
 		return err
@@ -281,8 +287,8 @@ func (s *Store) mark(t *tail) error {
 	if t.slot < 0 || s.heads == nil {
 		return nil
 	}
-	if err := s.heads.set(t.slot, head{kind: t.kind, chain: t.id, number: t.number, sum: t.sum}); err != nil {
-		t.err = fmt.Errorf("store: heads: %w", err)
-	}
+	t.err = s.Retry(func() error {
+		return s.heads.set(t.slot, head{kind: t.kind, chain: t.id, number: t.number, sum: t.sum})
+	})
 	return t.err
 }
