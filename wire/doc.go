@@ -26,7 +26,7 @@ const (
 	IDBytes       = 16         // bytes of a federation ID and of a run ID
 	HashBytes     = 32         // bytes of a SHA-256
 	NonceBytes    = 16         // bytes of the nonce of a request
-	maxAuthBytes  = 256        // bytes of the value of a Tacit-Auth header
+	maxAuthBytes  = 384        // bytes of the value of a Tacit-Auth header
 )
 
 // Steps of secure aggregation, as MaskRequest.step numbers them.

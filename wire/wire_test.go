@@ -183,52 +183,52 @@ func TestSignatureCoversTheWholeRequest(t *testing.T) {
 	const path = "/tacit.v1.Federation/Report"
 	h := SignRequest(key, id(1), path, 1234, [NonceBytes]byte{5}, body)
 	a, err := ParseAuth(h)
-	if err != nil || a.TimeMs != 1234 || a.Nonce != [NonceBytes]byte{5} ||
+	if err != nil || a.TimeMs != 1234 || a.Nonce != [NonceBytes]byte{5} || a.BodyBytes != 4 || a.String() != h ||
 		!bytes.Equal(a.Key[:], key.Public().(ed25519.PublicKey)) {
 		t.Fatalf("%q is read as %+v, %v", h, a, err)
 	}
 	// The same message, written by hand.
 	digest := sha256.Sum256(body)
-	message := "tacit request 1\n" + string(id(1)) + path + "\n" + "\x00\x00\x00\x00\x00\x00\x04\xd2" + "\x05" +
-		strings.Repeat("\x00", 15) + string(digest[:])
+	message := "tacit request 2\n" + string(id(1)) + path + "\n" + "\x00\x00\x00\x00\x00\x00\x04\xd2" +
+		"\x00\x00\x00\x00\x00\x00\x00\x04" + "\x05" + strings.Repeat("\x00", 15) + string(digest[:])
 	if !ed25519.Verify(key.Public().(ed25519.PublicKey), []byte(message), a.Signature[:]) ||
-		!a.Verify(id(1), path, body) {
+		!a.Verify(id(1), path) || !a.Covers(body) {
 		t.Error("the signature does not hold")
 	}
-	changed := *a
-	changed.TimeMs++
-	other := *a
-	other.Nonce[1]++
-	if a.Verify(id(2), path, body) || a.Verify(id(1), path+"x", body) || a.Verify(id(1), path, []byte("Body")) ||
-		changed.Verify(id(1), path, body) || other.Verify(id(1), path, body) {
+	if a.Verify(id(2), path) || a.Verify(id(1), path+"x") || a.Covers([]byte("Body")) || a.Covers(body[:3]) {
 		t.Error("the signature holds for another request")
+	}
+	for what, change := range map[string]func(*Auth){
+		"time": func(a *Auth) { a.TimeMs++ }, "nonce": func(a *Auth) { a.Nonce[1]++ },
+		"length": func(a *Auth) { a.BodyBytes++ }, "digest": func(a *Auth) { a.Digest[7]++ },
+		"key": func(a *Auth) { a.Key[0]++ },
+	} {
+		other := *a
+		if change(&other); other.Verify(id(1), path) {
+			t.Errorf("the signature holds for another %s", what)
+		}
+	}
+	if _, err := ParseAuth("v1 a b c d"); err == nil || !strings.Contains(err.Error(), "update the device") {
+		t.Errorf("a header of an older version: %v, want what to do", err)
 	}
 }
 
 func FuzzAuth(f *testing.F) {
 	f.Add(SignRequest(testKey(), id(1), "/p", 1, [NonceBytes]byte{}, nil))
 	f.Add("v1 a b c d")
+	f.Add("v2 a 1 c 2 d e")
 	f.Fuzz(func(t *testing.T, s string) {
 		a, err := ParseAuth(s)
 		if err != nil {
 			return
 		}
-		again := strings.Join([]string{
-			"v1", hex.EncodeToString(a.Key[:]), itoa(a.TimeMs),
-			hex.EncodeToString(a.Nonce[:]), hex.EncodeToString(a.Signature[:]),
-		}, " ")
+		again := a.String()
 		if again != s {
 			t.Fatalf("%q is read, and is written as %q", s, again)
 		}
-		a.Verify(id(1), "/p", nil)
+		a.Verify(id(1), "/p")
+		a.Covers(nil)
 	})
-}
-
-func itoa(x int64) string {
-	if x < 10 {
-		return string(rune('0' + x))
-	}
-	return itoa(x/10) + string(rune('0'+x%10))
 }
 
 func TestBoundsAndMaskingRoundTrip(t *testing.T) {

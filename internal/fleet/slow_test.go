@@ -67,7 +67,9 @@ func TestSlowClientsDoNotDelayOthers(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	// A busy machine may be too slow by itself; the device then checks in again.
-	if st := r.status(); st.Counts["refused_"+rpc.TooSlow] < each {
-		t.Errorf("%d slow calls were counted, want %d or more: %v", st.Counts["refused_"+rpc.TooSlow], each, st.Counts)
+	// Of one address few slow calls may wait at the same time: others end earlier, as slow_down.
+	st := r.status()
+	if n := st.Counts["refused_"+rpc.TooSlow] + st.Counts["refused_"+rpc.SlowDown]; n < each {
+		t.Errorf("%d slow calls were counted, want %d or more: %v", n, each, st.Counts)
 	}
 }

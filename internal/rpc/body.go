@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -29,59 +29,79 @@ type timedBody struct {
 	speed minSpeed
 	start time.Time
 	read  int
+
+	mu    sync.Mutex
+	ended bool // see end
 }
 
 func newTimedBody(w http.ResponseWriter, r *http.Request, p minSpeed) *timedBody {
 	return &timedBody{ReadCloser: r.Body, ctl: http.NewResponseController(w), speed: p, start: time.Now()}
 }
 
+// errEnded means that the server ended a body to make room for other calls.
+var errEnded = errors.New("the server ended the body")
+
 func (b *timedBody) Read(p []byte) (int, error) {
-	// The error is ignored because tests have no connection.
-	_ = b.ctl.SetReadDeadline(b.start.Add(b.speed.timeFor(b.read)))
+	if !b.extend() {
+		return 0, errEnded
+	}
 	n, err := b.ReadCloser.Read(p)
 	b.read += n
 	if errors.Is(err, io.EOF) {
 		_ = b.ctl.SetReadDeadline(time.Time{})
+	} else if err != nil && b.hasEnded() {
+		err = errEnded
 	}
 	return n, err
 }
 
-// memoryBudget limits the memory of all bodies together.
-type memoryBudget struct{ left atomic.Int64 }
-
-func (b *memoryBudget) take(n int) bool {
-	if b.left.Add(int64(-n)) < 0 {
-		b.left.Add(int64(n))
-		return false
+// extend moves the deadline, unless the body has ended.
+func (b *timedBody) extend() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		// The error is ignored because tests have no connection.
+		_ = b.ctl.SetReadDeadline(b.start.Add(b.speed.timeFor(b.read)))
 	}
-	return true
+	return !b.ended
 }
 
-func (b *memoryBudget) give(n int) { b.left.Add(int64(n)) }
+// end makes the current and all later reads fail. Another goroutine than the reader calls it, while the request is
+// being handled.
+func (b *timedBody) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	_ = b.ctl.SetReadDeadline(time.Now().Add(-time.Second))
+}
+
+func (b *timedBody) hasEnded() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ended
+}
 
 var errMemory = errors.New("the memory for bodies is exhausted")
 
-// readBody reads a whole body of at most limit bytes. It takes memory from the budget as bytes arrive;
-// the caller must give held back.
-func readBody(body io.Reader, limit int, b *memoryBudget) (all []byte, held int, err error) {
+// readBody reads a body that should have size bytes, and at most one byte more. It takes memory as bytes arrive,
+// so that a body that is announced and never sent takes little; the caller must give held back.
+func readBody(body io.Reader, size int, take func(int) bool) (all []byte, held int, err error) {
 	for {
 		if len(all) == cap(all) {
-			size := min(max(1024, 2*cap(all)), limit+1)
-			if len(all) > limit {
-				return nil, held, &http.MaxBytesError{Limit: int64(limit)}
+			next := min(max(1024, 2*cap(all)), size+1)
+			if len(all) > size {
+				return all, held, nil // too long: the caller compares the length
 			}
-			if !b.take(size - cap(all)) {
+			if !take(next - cap(all)) {
 				return nil, held, errMemory
 			}
-			held += size - cap(all)
-			all = append(make([]byte, 0, size), all...)
+			held += next - cap(all)
+			all = append(make([]byte, 0, next), all...)
 		}
 		n, err := body.Read(all[len(all):cap(all)])
 		all = all[:len(all)+n]
 		switch {
-		case len(all) > limit:
-			return nil, held, &http.MaxBytesError{Limit: int64(limit)}
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF) || len(all) > size:
 			return all, held, nil
 		case err != nil:
 			return nil, held, err

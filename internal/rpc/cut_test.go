@@ -23,7 +23,7 @@ func TestTruncatedRequestIsNotMalformed(t *testing.T) {
 			return ctx.Err()
 		}
 		s := st.open(t, Limits{}, secure)
-		q := signed(key, checkIn, time.Now(), &pb.CheckInRequest{})
+		q := announced(key, checkIn, time.Now(), 4000)
 		if secure {
 			cutBody(t, s, q)
 		} else {
@@ -43,7 +43,7 @@ func TestTruncatedRequestIsNotMalformed(t *testing.T) {
 	}
 	s := newFakeCoordinator(key).open(t, Limits{}, false)
 	c := connection(t, s)
-	if _, err := io.WriteString(c, head(signed(key, checkIn, time.Now(), &pb.CheckInRequest{}),
+	if _, err := io.WriteString(c, head(announced(key, checkIn, time.Now(), 10),
 		"Transfer-Encoding: chunked")+"no length\r\n"); err != nil {
 		t.Fatal(err)
 	}

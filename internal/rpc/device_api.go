@@ -30,7 +30,8 @@ func CallerFrom(ctx context.Context) (Caller, bool) {
 	return c, ok
 }
 
-// serveDevice checks a request of the device API in this order: header, key, body, signature, time.
+// serveDevice checks a request of the device API in this order: type, size, header, time, key, signature, replay
+// and rate; then it reads the body that was signed. Unsigned bytes are read in Hello only.
 func (s *Server) serveDevice(a *response, r *http.Request) error {
 	if err := CheckContentType(r, "application/proto"); err != nil {
 		return err
@@ -44,56 +45,101 @@ func (s *Server) serveDevice(a *response, r *http.Request) error {
 	if err := checkSize(r, limit); err != nil {
 		return err
 	}
-	var auth *wire.Auth
-	var caller Caller
-	if path != pbconnect.FederationHelloProcedure {
-		var err error
-		auth, caller, err = s.identify(r, path)
-		if err != nil {
-			return err
-		}
-		if !s.inFlight.begin(auth.Key) {
-			return slowDown(time.Second, "too many concurrent calls with this key")
-		}
-		defer s.inFlight.end(auth.Key)
-	}
-	// The signature is not verified yet. Requests without an enrolled key share a small part of the
-	// memory, so that they cannot use up the memory of enrolled devices.
-	memory := &s.memory
-	if auth == nil || path == pbconnect.FederationEnrolProcedure {
-		memory = &s.unenrolled
-	}
-	timed := newTimedBody(a, r, s.limits.minSpeed())
-	body, held, err := readBody(http.MaxBytesReader(a.ResponseWriter, timed, int64(limit)), limit, memory)
-	defer memory.give(held)
-	if err != nil {
-		return bodyError(r, err)
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.limits.Call)
 	defer cancel()
-	if auth != nil {
-		if err := s.verify(auth, path, body); err != nil {
-			return err
-		}
-		ctx = context.WithValue(ctx, callerKey{}, caller)
+	var body []byte
+	var err error
+	if path == pbconnect.FederationHelloProcedure {
+		body, err = s.readUnenrolled(a, r, limit)
+	} else {
+		var done func()
+		ctx, body, done, err = s.readSigned(ctx, a, r, limit)
+		defer done()
+	}
+	if err != nil {
+		return err
 	}
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))
 	s.next.ServeHTTP(a, r)
-	if auth != nil && path == pbconnect.FederationEnrolProcedure && a.Header().Get(codeHeader) != "" {
-		s.replay.forget(auth.Key, auth.TimeMs) // a refused enrolment must not use memory
-	}
 	return nil
 }
 
+// readUnenrolled reads a body of at most size bytes that no enrolled device has signed.
+func (s *Server) readUnenrolled(a *response, r *http.Request, size int) ([]byte, error) {
+	from, timed := address(r.RemoteAddr), newTimedBody(a, r, s.limits.minSpeed())
+	s.unenrolled.begin(from, timed)
+	defer s.unenrolled.done(from, timed)
+	body, _, err := readBody(timed, size, func(int) bool { return true }) // unenrolled limits the memory
+	if err != nil {
+		return nil, bodyError(r, err)
+	}
+	if len(body) > size {
+		return nil, errOversized(size)
+	}
+	return body, nil
+}
+
+// readSigned verifies the header of a request and reads the body that it covers. The caller must call done at the end
+// of the request, even after an error.
+func (s *Server) readSigned(ctx context.Context, a *response, r *http.Request, limit int) (_ context.Context,
+	body []byte, done func(), err error,
+) {
+	done = func() {}
+	auth, caller, err := s.verify(r, limit)
+	if err != nil {
+		return ctx, nil, done, err
+	}
+	enrols := r.URL.Path == pbconnect.FederationEnrolProcedure
+	if !s.inFlight.begin(auth.Key) {
+		return ctx, nil, done, slowDown(time.Second, "too many concurrent calls with this key")
+	}
+	from, held, memory := address(r.RemoteAddr), 0, s.memoryFor(auth.BodyBytes)
+	done = func() {
+		memory.give(from, held)
+		s.inFlight.end(auth.Key)
+		if enrols && (err != nil || a.Header().Get(codeHeader) != "") {
+			s.replay.forget(auth.Key, auth.TimeMs) // a refused enrolment must not use memory
+		}
+	}
+	if enrols {
+		body, err = s.readUnenrolled(a, r, int(auth.BodyBytes))
+	} else {
+		trust(r.Context(), auth.Key)
+		take := func(n int) bool { return memory.take(from, n) }
+		body, held, err = readBody(newTimedBody(a, r, s.limits.minSpeed()), int(auth.BodyBytes), take)
+		if err != nil {
+			err = bodyError(r, err)
+		}
+	}
+	if err == nil && !auth.Covers(body) {
+		err = errWrongBody()
+	}
+	return context.WithValue(ctx, callerKey{}, caller), body, done, err
+}
+
+// memoryFor returns the memory for the body of an enrolled device. Small calls have memory of their own, so that
+// check-ins do not wait for uploads.
+func (s *Server) memoryFor(size int64) *memoryShares {
+	if size <= overheadBytes {
+		return s.smallBodies
+	}
+	return s.largeBodies
+}
+
+func errWrongBody() error {
+	return Refuse(BadSignature, connect.CodeUnauthenticated, "the body is not the one that was signed")
+}
+
+func errOversized(limit int) error {
+	return Refuse(Oversized, connect.CodeResourceExhausted, "the body exceeds %d bytes", limit)
+}
+
 func bodyError(r *http.Request, err error) error {
-	var long *http.MaxBytesError
 	var lost *net.OpError
 	switch {
-	case errors.As(err, &long):
-		return Refuse(Oversized, connect.CodeResourceExhausted, "the body exceeds %d bytes", long.Limit)
-	case errors.Is(err, errMemory):
+	case errors.Is(err, errMemory), errors.Is(err, errEnded):
 		return slowDown(time.Second, "too many concurrent calls")
 	case isSlow(err):
 		return Refuse(TooSlow, connect.CodeUnavailable, "the body arrived too slowly")
@@ -103,47 +149,41 @@ func bodyError(r *http.Request, err error) error {
 	return Refuse(Malformed, connect.CodeInvalidArgument, "malformed HTTP body")
 }
 
-// identify parses the header of a signed request and looks up its key. The signature is not verified
-// yet.
-func (s *Server) identify(r *http.Request, path string) (*wire.Auth, Caller, error) {
+// verify checks the header of a signed request: that the key is enrolled, the signature valid, the time new and the
+// key within its rate limit. Only signed requests change a key's last time or count against its limit.
+func (s *Server) verify(r *http.Request, limit int) (*wire.Auth, Caller, error) {
+	path := r.URL.Path
 	auth, err := wire.ParseAuth(r.Header.Get(authHeader))
 	if err != nil {
 		return nil, Caller{}, Refuse(BadSignature, connect.CodeUnauthenticated, "%v", err)
+	}
+	if auth.BodyBytes > int64(limit) {
+		return nil, Caller{}, errOversized(limit)
+	}
+	if r.ContentLength >= 0 && r.ContentLength != auth.BodyBytes {
+		return nil, Caller{}, errWrongBody()
 	}
 	if err := s.checkTime(auth.TimeMs); err != nil {
 		return nil, Caller{}, err
 	}
 	caller := Caller{Key: auth.Key}
-	if path == pbconnect.FederationEnrolProcedure {
-		return auth, caller, nil
+	if path != pbconnect.FederationEnrolProcedure {
+		if caller.DeviceID, err = s.config.Lookup(auth.Key); err != nil {
+			return nil, Caller{}, (&errorFilter{s}).hide(r.Context(), path, err)
+		}
 	}
-	caller.DeviceID, err = s.config.Lookup(auth.Key)
-	if err != nil {
-		return nil, Caller{}, (&errorFilter{s}).hide(r.Context(), path, err)
+	if !auth.Verify(s.config.ID, path) {
+		return nil, Caller{}, Refuse(BadSignature, connect.CodeUnauthenticated,
+			"the signature does not match the request")
 	}
-	return auth, caller, nil
-}
-
-// verify checks the signature, then that the time is new and the key within its rate limit. Only
-// signed requests change a key's last time or count against its limit.
-func (s *Server) verify(auth *wire.Auth, path string, body []byte) error {
-	if !auth.Verify(s.config.ID, path, body) {
-		return Refuse(BadSignature, connect.CodeUnauthenticated, "the signature does not match the request")
-	}
-	// Reading the body took time: check the time again, because the key's last time may have been
-	// forgotten meanwhile.
-	if err := s.checkTime(auth.TimeMs); err != nil {
-		return err
-	}
-	now := s.config.Now().UnixMilli()
-	if last, ok := s.replay.accept(auth.Key, auth.TimeMs, now); !ok {
-		return timeError(Replayed, max(s.clock(), last+1), "the time of the request is %d ms before the key's last "+
-			"request: times must increase", last-auth.TimeMs)
+	if last, ok := s.replay.accept(auth.Key, auth.TimeMs, s.config.Now().UnixMilli()); !ok {
+		return nil, Caller{}, timeError(Replayed, max(s.clock(), last+1), "the time of the request is %d ms before "+
+			"the key's last request: times must increase", last-auth.TimeMs)
 	}
 	if wait := s.keyRate.allow(auth.Key, time.Now()); wait > 0 {
-		return slowDown(wait, "too many calls with this key")
+		return nil, Caller{}, slowDown(wait, "too many calls with this key")
 	}
-	return nil
+	return auth, caller, nil
 }
 
 // deviceHandler adds to a coordinator's handler what is the same for every coordinator.

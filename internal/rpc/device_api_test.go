@@ -39,7 +39,7 @@ func TestOnlySignedAndNewRequestsReachAHandler(t *testing.T) {
 		},
 		{"no signature", change(later, func(q *rawRequest) { q.auth = "" }), BadSignature},
 		{"the key of another", change(later, func(q *rawRequest) {
-			q.auth = "v1 " + signed(other, checkIn, now, &pb.CheckInRequest{}).auth[3:67] + q.auth[67:]
+			q.auth = "v2 " + signed(other, checkIn, now, &pb.CheckInRequest{}).auth[3:67] + q.auth[67:]
 		}), BadSignature},
 		{"an old time", signed(key, checkIn, now.Add(-3*time.Minute), &pb.CheckInRequest{}), StaleTime},
 		{"a time to come", signed(key, checkIn, now.Add(time.Minute), &pb.CheckInRequest{}), StaleTime},

@@ -91,12 +91,14 @@ func FuzzRPC(f *testing.F) {
 		if !sign && st.calls.Load() != calls {
 			t.Fatalf("%s reached a handler without a signature", path)
 		}
-		if left := s.memory.left.Load(); left != int64(s.limits.BodyMemory) {
-			t.Fatalf("%s holds %d bytes after its end", path, int64(s.limits.BodyMemory)-left)
+		whole := s.limits.BodyMemory
+		if left := s.smallBodies.left() + s.largeBodies.left(); left != whole-whole/8+max(whole/8, 16*overheadBytes) ||
+			len(s.smallBodies.held)+len(s.largeBodies.held) != 0 {
+			t.Fatalf("%s holds memory after its end: %d is left", path, left)
 		}
-		if left := s.unenrolled.left.Load(); left != int64(s.limits.unenrolledMemory()) || len(s.inFlight.calls) != 0 {
-			t.Fatalf("%s holds %d bytes of strangers, and %d keys are in flight after its end", path,
-				int64(s.limits.unenrolledMemory())-left, len(s.inFlight.calls))
+		if s.unenrolled.all != 0 || len(s.unenrolled.calls) != 0 || len(s.inFlight.calls) != 0 {
+			t.Fatalf("%s: %d strangers and %d keys are in flight after its end", path, s.unenrolled.all,
+				len(s.inFlight.calls))
 		}
 		if len(s.replay.last) > 2 {
 			t.Fatalf("%d keys are remembered", len(s.replay.last))

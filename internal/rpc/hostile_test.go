@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -11,7 +13,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
+	"github.com/tacit-rec/tacit/wire"
 )
 
 // head is a hand-written request without its body.
@@ -71,8 +73,17 @@ func TestRefusesALongBodyBeforeReadingIt(t *testing.T) {
 			t.Errorf("%d bytes: %v, %v, want %s and the end of the connection", length, a, err, Oversized)
 		}
 	}
-	// A body of unknown length is refused once it is too long.
+	// The length that was signed counts, too.
 	c := connection(t, s)
+	long := announced(key, pbconnect.FederationReportProcedure, time.Now(), 1<<16+overheadBytes+1)
+	if _, err := io.WriteString(c, head(long, "Transfer-Encoding: chunked")); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || a.Header.Get(codeHeader) != Oversized {
+		t.Errorf("signed: %v, %v, want %s", a, err, Oversized)
+	}
+	// A body of unknown length is refused once it is longer than the signed one.
+	c = connection(t, s)
 	go func() {
 		_, _ = io.WriteString(c, head(q, "Transfer-Encoding: chunked"))
 		for range 1 << 10 {
@@ -82,8 +93,8 @@ func TestRefusesALongBodyBeforeReadingIt(t *testing.T) {
 		}
 	}()
 	a, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil || a.Header.Get(codeHeader) != Oversized {
-		t.Errorf("in chunks: %v, %v, want %s", a, err, Oversized)
+	if err != nil || a.Header.Get(codeHeader) != BadSignature {
+		t.Errorf("in chunks: %v, %v, want %s", a, err, BadSignature)
 	}
 	if s.calls.Load() != 0 {
 		t.Error("a body that is too long reached a handler")
@@ -92,23 +103,24 @@ func TestRefusesALongBodyBeforeReadingIt(t *testing.T) {
 
 // The server cuts clients that send too slowly or nothing, without effect on others.
 func TestCutsSlowClientsAndServesOthers(t *testing.T) {
-	keys := 4
+	keys := 5
 	st := newFakeCoordinator()
 	for i := range keys {
 		st.ids[fixed(keyOf(i+1))] = uint32(i)
 	}
 	s := st.open(t, Limits{Grace: time.Second, MinRate: 1 << 20, KeyRate: -1}, false)
 	stop := make(chan struct{})
-	others := busy(t, s, stop, keys-1)
+	others := busy(t, s, stop, keys-2)
 	slow := keyOf(keys)
 	var all sync.WaitGroup
 	for what, begin := range map[string]string{
-		"a body": head(signed(slow, pbconnect.FederationReportProcedure, time.Now(), &pb.ReportRequest{}),
+		"a body": head(announced(slow, pbconnect.FederationReportProcedure, time.Now(), 60_000),
 			"Content-Length: 60000"),
-		"a small one": head(signed(slow, checkIn, time.Now(), &pb.CheckInRequest{}), "Content-Length: 1000"),
-		"chunks":      head(signed(slow, checkIn, time.Now(), &pb.CheckInRequest{}), "Transfer-Encoding: chunked"),
-		"a header":    "POST /x HTTP/1.1\r\nHost: ",
-		"nothing":     "",
+		"a small one": head(announced(slow, checkIn, time.Now().Add(time.Second), 1000), "Content-Length: 1000"),
+		"chunks": head(announced(keyOf(keys-1), checkIn, time.Now().Add(time.Second), 1000),
+			"Transfer-Encoding: chunked"),
+		"a header": "POST /x HTTP/1.1\r\nHost: ",
+		"nothing":  "",
 	} {
 		c := connection(t, s)
 		all.Go(func() {
@@ -172,7 +184,7 @@ func TestSlowStreamEndsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := s.server.Refused()[TooSlow] // a busy machine may be slow by itself
-	q := signed(keyOf(2), checkIn, time.Now(), &pb.CheckInRequest{})
+	q := announced(keyOf(2), checkIn, time.Now(), 10)
 	body, feed := io.Pipe()
 	defer feed.Close()
 	r := must[*http.Request](t)(http.NewRequest(http.MethodPost, s.url+q.path, body))
@@ -211,27 +223,6 @@ func TestCutsAClientThatDoesNotRead(t *testing.T) {
 		_, err := io.WriteString(c, "\r\n")
 		return err != nil
 	})
-}
-
-func TestConnectionsAreBounded(t *testing.T) {
-	s := newFakeCoordinator(keyOf(1)).open(t, Limits{AddressConns: 3}, false)
-	var open []net.Conn
-	for range 3 {
-		open = append(open, connection(t, s))
-	}
-	// The test cannot see when a connection is accepted, but the excess one is closed.
-	c := connection(t, s)
-	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("a fourth connection is served")
-	}
-	if n := s.server.Refused()["connections"]; n != 1 {
-		t.Errorf("%d connections were counted as too many, want 1", n)
-	}
-	open[0].Close()
-	client := s.dial(t, keyOf(1), func(o *Options) { o.Tries = 50; o.RetryDelay = 10 * time.Millisecond })
-	if _, err := client.CheckIn(context.Background(), &pb.CheckInRequest{}); err != nil {
-		t.Errorf("after one has left: %v", err)
-	}
 }
 
 func TestTrustsOnlyThePinnedKey(t *testing.T) {
@@ -280,41 +271,52 @@ func TestTrustsOnlyThePinnedKey(t *testing.T) {
 
 // Bodies that are announced and never sent take no memory.
 func TestMemoryGrowsWithReceivedBytes(t *testing.T) {
-	var b memoryBudget
-	b.left.Store(10_000)
-	all, held, err := readBody(strings.NewReader(strings.Repeat("x", 5000)), 6000, &b)
-	if err != nil || len(all) != 5000 || held < 5000 || b.left.Load() != 10_000-int64(held) {
-		t.Errorf("%d bytes, %d held, %d left, %v", len(all), held, b.left.Load(), err)
+	m, from := newMemoryShares(16_000), address("192.0.2.1:1")
+	take := func(n int) bool { return m.take(from, n) }
+	all, held, err := readBody(strings.NewReader(strings.Repeat("x", 5000)), 6000, take)
+	if err != nil || len(all) != 5000 || held < 5000 || m.left() != 16_000-held {
+		t.Errorf("%d bytes, %d held, %d left, %v", len(all), held, m.left(), err)
 	}
-	if _, more, err := readBody(strings.NewReader(strings.Repeat("x", 5000)), 6000, &b); !errors.Is(err, errMemory) {
+	if _, more, err := readBody(strings.NewReader(strings.Repeat("x", 5000)), 6000, take); !errors.Is(err, errMemory) {
 		t.Errorf("%d more, %v", more, err)
 	} else {
-		b.give(more)
+		m.give(from, more)
 	}
-	b.give(held)
-	var long *http.MaxBytesError
-	if _, held, err := readBody(strings.NewReader(strings.Repeat("x", 6001)), 6000, &b); !errors.As(err, &long) {
-		t.Errorf("a byte too many: %v", err)
+	other := address("192.0.2.2:1")
+	takeOther := func(n int) bool { return m.take(other, n) }
+	if _, more, err := readBody(strings.NewReader("x"), 6000, takeOther); err != nil {
+		t.Errorf("another address, while one has its share: %v", err)
 	} else {
-		b.give(held)
+		m.give(other, more)
 	}
-	if all, held, err := readBody(strings.NewReader(strings.Repeat("x", 6000)), 6000, &b); err != nil ||
-		len(all) != 6000 {
-		t.Errorf("as long as may be: %v", err)
-	} else {
-		b.give(held)
+	m.give(from, held)
+	for _, size := range []int{0, 1, 1024, 5999, 6000} {
+		all, held, err := readBody(strings.NewReader(strings.Repeat("x", 6000)), size, take)
+		if err != nil || len(all) != min(size+1, 6000) || held > size+1 {
+			t.Errorf("%d bytes expected of 6000: %d read with %d held, %v", size, len(all), held, err)
+		}
+		m.give(from, held)
 	}
-	if b.left.Load() != 10_000 {
-		t.Errorf("%d are left of 10000", b.left.Load())
+	if m.left() != 16_000 || len(m.held) != 0 {
+		t.Errorf("%d are left of 16000, held by %d addresses", m.left(), len(m.held))
 	}
-	runtime.KeepAlive(all)
 }
 
-// begin sends the start of a request only.
+// announced is a request that was signed for a body of a given size.
+func announced(key ed25519.PrivateKey, path string, at time.Time, size int) rawRequest {
+	body := bytes.Repeat([]byte("x"), size)
+	return rawRequest{
+		path: path, body: body,
+		auth: wire.SignRequest(key, federation, path, at.UnixMilli(), [wire.NonceBytes]byte{2}, body),
+	}
+}
+
+// begin sends the header of a request and the first bytes of its body.
 func begin(t *testing.T, s *testServer, q rawRequest, some int) net.Conn {
 	t.Helper()
 	c := connection(t, s)
-	if _, err := io.WriteString(c, head(q, "Content-Length: 4000")+strings.Repeat("x", some)); err != nil {
+	if _, err := io.WriteString(c, head(q, fmt.Sprintf("Content-Length: %d", len(q.body)))+
+		string(q.body[:some])); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -332,64 +334,4 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 	t.Fatalf("%s: not after %v", what, patience)
-}
-
-// The server verifies a signature after it has read the body. Until then a key has few concurrent calls, and
-// keys that are not enrolled share a small part of the memory.
-func TestUnfinishedBodiesDoNotBlockOthers(t *testing.T) {
-	one, other := keyOf(1), keyOf(2)
-	s := newFakeCoordinator(one, other).open(t, Limits{PieceBytes: 1 << 16, BodyMemory: 1 << 17}, false)
-	now := time.Now()
-	q := signed(one, checkIn, now, &pb.CheckInRequest{})
-	q.auth = q.auth[:len(q.auth)-8] + "00000000" // an invalid signature
-	var open []net.Conn
-	for range maxInFlight {
-		open = append(open, begin(t, s, q, 1))
-	}
-	inFlight := func() int {
-		s.server.inFlight.mu.Lock()
-		defer s.server.inFlight.mu.Unlock()
-		return s.server.inFlight.calls[fixed(one)]
-	}
-	eventually(t, "calls in flight", func() bool { return inFlight() == maxInFlight })
-	if word, _ := s.post(t, signed(one, checkIn, now.Add(time.Millisecond), &pb.CheckInRequest{})); word != SlowDown {
-		t.Errorf("one more call of the same key is answered %q, want %s", word, SlowDown)
-	}
-	if word, status := s.post(t, signed(other, checkIn, now, &pb.CheckInRequest{})); status != 200 {
-		t.Errorf("another key: %s", word)
-	}
-	for _, c := range open {
-		c.Close()
-	}
-	eventually(t, "the end of both", func() bool { return inFlight() == 0 })
-	if word, status := s.post(t, signed(one, checkIn, now.Add(2*time.Millisecond),
-		&pb.CheckInRequest{})); status != 200 {
-		t.Errorf("the key, when its calls have ended: %s", word)
-	}
-
-	// Attackers have a new key for every call.
-	all, whole := int64(s.server.limits.unenrolledMemory()), s.server.memory.left.Load()
-	for i := 0; s.server.unenrolled.left.Load() >= 4096; i++ {
-		left := s.server.unenrolled.left.Load()
-		begin(t, s, signed(keyOf(100+i), pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{}), 3000)
-		eventually(t, "a stranger's memory", func() bool { return s.server.unenrolled.left.Load() <= left-4096 })
-	}
-	key := fixed(keyOf(50))
-	for range 4 { // the rest is smaller than a body
-		begin(t, s, signed(keyOf(99), pbconnect.FederationHelloProcedure, now, &pb.HelloRequest{}), 0)
-	}
-	eventually(t, "all of the strangers' memory", func() bool { return s.server.unenrolled.left.Load() < 1024 })
-	if word, _ := s.post(t, signed(keyOf(50), pbconnect.FederationEnrolProcedure, now, &pb.EnrolRequest{
-		Token: "token",
-		Key:   key[:],
-	})); word != SlowDown {
-		t.Errorf("one more stranger is answered %q, want %s", word, SlowDown)
-	}
-	if got := s.server.memory.left.Load(); got != whole {
-		t.Errorf("strangers with %d bytes hold %d of the others' memory", all, whole-got)
-	}
-	if word, status := s.post(t, signed(other, checkIn, now.Add(time.Millisecond),
-		&pb.CheckInRequest{})); status != 200 {
-		t.Errorf("a device, while strangers hold all that they may: %s", word)
-	}
 }

@@ -159,6 +159,7 @@ func (s *Server) checkToken(r *http.Request) (Operator, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if ok && token != "" && s.config.Authorize != nil {
 		if operator, ok := s.config.Authorize(token); ok {
+			trustOperator(r.Context())
 			return operator, nil
 		}
 	}

@@ -224,6 +224,12 @@ func (s *fakeCoordinator) open(t testing.TB, limits Limits, secure bool) *testSe
 	t.Helper()
 	limits.AddressRate = -1
 	limits.Grace, limits.Call = cmp.Or(limits.Grace, patience), cmp.Or(limits.Call, patience) // the machine may be slow
+	return s.serve(t, limits, secure)
+}
+
+// serve is open with exactly these limits.
+func (s *fakeCoordinator) serve(t testing.TB, limits Limits, secure bool) *testServer {
+	t.Helper()
 	out := &testServer{fakeCoordinator: s, server: must[*Server](t)(NewServer(s.config(limits)))}
 	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	out.addr = l.Addr().String()

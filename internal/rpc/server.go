@@ -23,10 +23,16 @@ import (
 type Limits struct {
 	PieceBytes int // largest piece of a blob or a report in one call; default 1 MiB
 	AdminBytes int // largest call of the admin API; default 64 MiB
-	// BodyMemory is the memory for the bodies of enrolled devices that are being read; default 256
-	// MiB. All other bodies share another sixteenth of it.
-	BodyMemory   int
-	Conns        int           // concurrent connections; default 2048
+	// BodyMemory is the memory for the bodies of enrolled devices that are being read; default 256 MiB. One
+	// eighth of it is for calls of at most 4 KiB. One address gets at most half of either part.
+	BodyMemory int
+	// Unenrolled is the number of concurrent calls without an enrolled key whose bodies are being read;
+	// default 1024, and AddressUnenrolled from one address; default 32. If there are more, the oldest ends.
+	Unenrolled, AddressUnenrolled int
+
+	// Conns is the number of concurrent connections; default 2048, and at most half of the file descriptors
+	// that the process may have, so that the coordinator can open its files.
+	Conns        int
 	AddressConns int           // concurrent connections from one address; default 256
 	KeyRate      float64       // calls per second with one key; default 20, with bursts of 10 s
 	AddressRate  float64       // calls per second from one address; default 500, with bursts of 10 s
@@ -36,9 +42,6 @@ type Limits struct {
 }
 
 func (l *Limits) minSpeed() minSpeed { return minSpeed{l.Grace, l.MinRate} }
-
-// unenrolledMemory returns the memory for bodies without an enrolled key.
-func (l *Limits) unenrolledMemory() int { return max(l.BodyMemory/16, 4*overheadBytes) }
 
 // overheadBytes is the largest call without a piece, and the overhead of a call with one.
 const overheadBytes = 4 << 10
@@ -54,7 +57,12 @@ func (l *Limits) complete() error {
 	setDefault(&l.PieceBytes, 1<<20)
 	setDefault(&l.AdminBytes, 64<<20)
 	setDefault(&l.BodyMemory, 256<<20)
+	setDefault(&l.Unenrolled, 1024)
+	setDefault(&l.AddressUnenrolled, 32)
 	setDefault(&l.Conns, 2048)
+	if n := maxDescriptors(); n > 0 {
+		l.Conns = min(l.Conns, max(1, n/2))
+	}
 	setDefault(&l.AddressConns, 256)
 	setDefault(&l.KeyRate, 20)
 	setDefault(&l.AddressRate, 500)
@@ -64,9 +72,11 @@ func (l *Limits) complete() error {
 	switch {
 	case l.PieceBytes < 1024 || l.PieceBytes > maxResponseBytes/2:
 		return fmt.Errorf("rpc: pieces of %d bytes: must be 1024 to %d", l.PieceBytes, maxResponseBytes/2)
-	case l.BodyMemory < l.PieceBytes:
-		return fmt.Errorf("rpc: body memory of %d bytes: must be at least %d, the size of a piece", l.BodyMemory,
-			l.PieceBytes)
+	case l.BodyMemory < 4*l.PieceBytes:
+		return fmt.Errorf("rpc: body memory of %d bytes: must be at least %d, four times the size of a piece",
+			l.BodyMemory, 4*l.PieceBytes)
+	case l.Unenrolled < 1 || l.AddressUnenrolled < 1 || l.Conns < 1 || l.AddressConns < 1:
+		return fmt.Errorf("rpc: limits %+v: numbers of connections and calls must be at least 1", *l)
 	case l.Grace < 0 || !(l.MinRate > 0) || l.AdminBytes < 0:
 		return fmt.Errorf("rpc: limits %+v: times, rates and sizes must be positive", *l)
 	}
@@ -108,8 +118,9 @@ type Server struct {
 	replay      replayGuard
 	wrongTokens *rateLimiter[netip.Prefix]
 	inFlight    inFlight
-	memory      memoryBudget // bodies of enrolled devices
-	unenrolled  memoryBudget // all other bodies
+	smallBodies *memoryShares // of enrolled devices
+	largeBodies *memoryShares
+	unenrolled  *unenrolledCalls
 
 	mu      sync.Mutex
 	refused map[string]uint64
@@ -144,9 +155,10 @@ func NewServer(c Config) (*Server, error) {
 		wrongTokens: newRateLimiter[netip.Prefix](wrongTokenRate, wrongTokenBurst, maxKeys),
 		replay:      replayGuard{last: map[[32]byte]int64{}},
 		inFlight:    inFlight{calls: map[[32]byte]int{}},
+		smallBodies: newMemoryShares(max(l.BodyMemory/8, 16*overheadBytes)),
+		largeBodies: newMemoryShares(l.BodyMemory - l.BodyMemory/8),
+		unenrolled:  newUnenrolled(l.Unenrolled, l.AddressUnenrolled),
 	}
-	s.memory.left.Store(int64(l.BodyMemory))
-	s.unenrolled.left.Store(int64(l.unenrolledMemory()))
 	options := func(maxBytes int) []connect.HandlerOption {
 		return []connect.HandlerOption{
 			connect.WithReadMaxBytes(maxBytes), connect.WithCompression("gzip", nil, nil),
@@ -182,7 +194,7 @@ func (s *Server) HTTP(secure *tls.Config) *http.Server {
 		// These two apply to requests that never reach a handler. Handlers move the deadlines as bytes
 		// arrive.
 		ReadTimeout: wholePiece, WriteTimeout: wholePiece + s.limits.Call,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10, ConnContext: connContext,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 250, MaxReceiveBufferPerConnection: 1 << 18, MaxReceiveBufferPerStream: 1 << 18,
 			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
