@@ -2,7 +2,6 @@ package device
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/pb"
@@ -25,7 +24,8 @@ func (f *fakeCoordinator) offer(t *testing.T, r *testDevice, round uint32) StepR
 func TestLyingCoordinatorGetsOneReportPerInterval(t *testing.T) {
 	for _, state := range []string{counted, closed} {
 		f, members := start(t, "pfedrec", 2, "dim", "4")
-		f.spec.ReportEvery, f.spec.Policy = 4, "noise=1,mechanism=tree"
+		f.spec.ReportEvery, f.spec.Runs = 4, 2
+		f.protect("noise=1,mechanism=tree", "checkin:1/4")
 		if state == closed { // the coordinator claims that the report is not counted
 			f.closes = true
 		}
@@ -37,9 +37,7 @@ func TestLyingCoordinatorGetsOneReportPerInterval(t *testing.T) {
 		declined := func(what string, round uint32) {
 			t.Helper()
 			n := len(f.digests)
-			if out := f.offer(t, dev, round); out.Action != "declined" &&
-				!strings.Contains(out.Reason, "reports once per round") ||
-				len(f.digests) != n {
+			if out := f.offer(t, dev, round); out.State != "" || out.Reason == "" || len(f.digests) != n {
 				t.Errorf("%s: %s: %+v, and %d reports instead of %d", state, what, out, len(f.digests), n)
 			}
 		}
@@ -55,17 +53,21 @@ func TestLyingCoordinatorGetsOneReportPerInterval(t *testing.T) {
 		f.spec.ReportEvery, f.spec.Rounds = 4, 60
 		declined("a plan with more rounds", 5)
 		f.spec.Rounds = 50
-		run := f.run
-		f.run = []byte("another run.....")
-		if out := f.offer(t, dev, 1); out.State != counted {
-			t.Errorf("%s: another run: %+v", state, out)
-		}
-		f.run = run
-		declined("the first run again", 3)
 		if out := f.offer(t, dev, 4); out.Action != "trained" || out.State != counted {
 			t.Errorf("%s: the next epoch: %+v", state, out)
 		}
 		declined("the rest of it", 7)
+		run := f.run
+		f.run = []byte("another run.....")
+		declined("another run with the same number", 1)
+		f.number++
+		if out := f.offer(t, dev, 1); out.State != counted {
+			t.Errorf("%s: the next run: %+v", state, out)
+		}
+		f.run = run
+		declined("the first run with the number of the second", 9)
+		f.number--
+		declined("the first run again", 9)
 		for who, seen := range f.digests {
 			if len(seen) != 1 {
 				t.Errorf("%s: %s has sent %d different reports", state, who, len(seen))
@@ -100,32 +102,15 @@ func TestRepeatedReportAndEvaluationDoNotCountAgainstTheLimit(t *testing.T) {
 	}
 }
 
-func TestLimitsTheNumberOfSparseRuns(t *testing.T) {
-	r := &record{}
-	plan := &pb.Plan{ReportEvery: 2, Rounds: 10}
-	for n := range maxSparseRuns {
-		run := make([]byte, 16)
-		run[0] = byte(n)
-		if err := r.noteReport(&pb.Task{Run: run}, plan); err != nil {
-			t.Fatal(err)
-		}
-	}
-	last := &pb.Task{Run: []byte("one more run....")}
-	if err := r.noteReport(last, plan); err == nil {
-		t.Error("a device forgets a run")
-	}
-	if err := r.noteReport(last, &pb.Plan{Rounds: 10}); err != nil {
-		t.Errorf("a run without such a limit: %v", err)
-	}
-}
-
-// A device declines a plan without a report limit if the guarantee depends on one.
-func TestDeclinesTreeMechanismWithoutReportLimit(t *testing.T) {
-	for every, want := range map[uint32]string{0: "declined", 4: "trained"} {
+// A device refuses a plan without a report limit if the guarantee depends on one.
+func TestRefusesTreeMechanismWithoutReportLimit(t *testing.T) {
+	for every, want := range map[uint32]string{0: "", 3: "", 4: "trained"} {
 		f, members := start(t, "pfedrec", 2, "dim", "4")
-		f.spec.ReportEvery, f.spec.Policy = every, "epsilon=2,mechanism=tree"
+		f.spec.ReportEvery = 4
+		f.protect("epsilon=2,mechanism=tree", "checkin:1/4")
+		f.spec.ReportEvery = every
 		if out := f.offer(t, members[0], 1); out.Action != want {
-			t.Errorf("one answer in %d rounds: %+v, want %s", every, out, want)
+			t.Errorf("one answer in %d rounds: %+v, want %q", every, out, want)
 		}
 	}
 }

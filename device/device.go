@@ -177,6 +177,9 @@ func (d *Device) refresh() error {
 	return err
 }
 
+// errUnchanged makes update save nothing.
+var errUnchanged = errors.New("nothing has changed")
+
 // update changes the record of the store atomically. Another process may have changed it since it
 // was loaded, so change receives the newest record.
 func (d *Device) update(change func(r *record) error) error {
@@ -189,7 +192,9 @@ func (d *Device) update(change func(r *record) error) error {
 	if err != nil {
 		return err
 	}
-	if err := change(r); err != nil {
+	if err := change(r); errors.Is(err, errUnchanged) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	b, err := r.encode()

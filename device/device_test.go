@@ -324,7 +324,7 @@ func TestRealDeviceUsesASecretSeed(t *testing.T) {
 
 func TestLogShowsWhatWasSent(t *testing.T) {
 	f, members := start(t, "pfedrec", 1, "dim", "4")
-	f.spec.Policy, f.spec.Guarantee = "epsilon=2", "readers of the model"
+	f.protect("epsilon=2", "all")
 	f.publish()
 	f.rounds(2, members)
 	a, err := members[0].open().About()
@@ -333,7 +333,7 @@ func TestLogShowsWhatWasSent(t *testing.T) {
 	}
 	e := a.Log[1]
 	if e.Kind != "train" || e.Round != 1 || e.State != counted || e.Bytes == 0 || len(e.Digest) != 64 ||
-		e.Policy != "epsilon=2" || e.Guarantee == "" || e.CreatedAt.IsZero() || e.SettledAt.IsZero() ||
+		e.Policy != "epsilon=2" || !strings.HasPrefix(e.Guarantee, "epsilon 2 at delta 1e-06 for 1 run of 50 rounds") || e.CreatedAt.IsZero() || e.SettledAt.IsZero() ||
 		e.ModelVersion != 3 {
 		t.Errorf("%+v", e)
 	}
@@ -390,7 +390,7 @@ func TestRefusesRecordsOfOtherVersions(t *testing.T) {
 	b = bytes.Clone(b)
 	b[0]++
 	members[0].store.Save(b)
-	if _, err := members[0].tryOpen(); err == nil || !strings.Contains(err.Error(), "version") {
+	if _, err := members[0].tryOpen(); err == nil || !strings.Contains(err.Error(), "another release") {
 		t.Error(err)
 	}
 	for cut := range len(b) - 1 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/pb"
@@ -66,8 +67,8 @@ func TestItemCountsLeaveOutTheHeldOutItem(t *testing.T) {
 		}
 	}
 	f, members = start(t, "pfedrec", 2, "dim", "4")
+	f.protect("epsilon=2", "all")
 	counting(f)
-	f.spec.Policy = "epsilon=2"
 	f.publish()
 	d := members[0].open()
 	_, _ = d.Step(context.Background()) // adopts the manifest
@@ -162,18 +163,24 @@ func TestRevealedEvaluationIsTheOnlyOne(t *testing.T) {
 func TestDeclinesEvaluationsThatThePolicyDoesNotCover(t *testing.T) {
 	for policy, want := range map[string]bool{
 		"none": true, "epsilon=2": false, "epsilon=2,trust=distributed,min-devices=5": false,
-		"epsilon=2,metrics=3": true,
-		"gibberish":           false,
+		"epsilon=2,metrics=20": true, "epsilon=2,metrics=20,clip-rate=0.3": false,
+		"gibberish": false,
 	} {
-		f, members := start(t, "pfedrec", 2, "dim", "4")
+		f, members := start(t, "pfedrec", 8, "dim", "4")
 		f.bound, _ = evaluationBound()
 		f.kind, f.spec.Policy = pb.Kind_EVALUATE, policy
+		f.spec.Masked = strings.Contains(policy, "distributed")
+		if !strings.Contains(policy, "clip-rate") {
+			f.spec.Evaluations = 1
+		}
 		f.publish()
 		d := members[0].open()
 		_, _ = d.Step(context.Background()) // adopts the manifest
-		if _, err := d.compute(members[0].evaluationTask(), &StepResult{}); errors.Is(err, errDeclined) == want ||
-			!want == (err == nil) {
-			t.Errorf("under %s: %v", policy, err)
+		task := members[0].evaluationTask()
+		task.Attempt++ // the fake coordinator answers with ENDED
+		out, err := d.perform(context.Background(), task)
+		if (d.record.Eval != nil) != want || want == (out.Action == "declined" || errors.Is(err, ErrNoModel)) {
+			t.Errorf("under %s: %+v, %v", policy, out, err)
 		}
 	}
 }

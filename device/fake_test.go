@@ -72,6 +72,7 @@ type fakeMasking struct {
 
 // fakeFaults makes a fakeCoordinator behave in unusual ways, and counts downloads.
 type fakeFaults struct {
+	idle      bool                 // assign no tasks
 	closes    bool                 // answer that reports are not counted
 	lost      bool                 // lose the next counted report
 	repeats   bool                 // assign a masked attempt again to a device that has started it
@@ -79,8 +80,10 @@ type fakeFaults struct {
 	why       string               // reason of waits
 	name      string
 	rollbacks uint32
-	fetched   int // calls of Fetch
-	bytes     int // downloaded bytes
+	number    uint32 // of the run, from 0
+	period    uint32 // budget period, from 0
+	fetched   int    // calls of Fetch
+	bytes     int    // downloaded bytes
 }
 
 func refusal(word string) error { return rpc.Refuse(word, connect.CodeFailedPrecondition, "refused") }
@@ -99,7 +102,7 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fakeCoord
 	const items = 60
 	f.spec = &pb.Plan{
 		Method: method, Items: items, Users: uint32(devices), Rounds: 50, Batch: 16, Negatives: 2,
-		Seed: 11, Keep: "f32", Policy: "none", Guarantee: "nobody",
+		Seed: 11, Keep: "f32", Policy: "none", Cohort: "all", ServerRate: 1, Runs: 1,
 	}
 	e, err := methods.Default().Lookup(method)
 	if err != nil {
@@ -133,12 +136,36 @@ func newFake(t testing.TB, method string, devices int, set ...string) *fakeCoord
 	return f
 }
 
+// protect gives the plan a privacy policy, and the tasks what an honest coordinator sets.
+func (f *fakeCoordinator) protect(policy, cohort string) *privacy.Stack {
+	f.t.Helper()
+	f.spec.Policy, f.spec.Cohort = policy, cohort
+	v := &vetted{spec: f.spec, plan: f.plan}
+	k, err := v.guarantee()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.bound = honestBound(k, int(f.round))
+	return k
+}
+
+// honestBound is the bound of a training task in a round.
+func honestBound(k *privacy.Stack, round int) *pb.Bound {
+	noise, bitNoise := int64(0), int64(0)
+	if k.Drawn {
+		if noise = k.NoiseShare(round); k.Adaptive != "off" {
+			bitNoise = k.CountNoiseShare(round)
+		}
+	}
+	return wire.EncodeBound(k.Bound(round), noise, bitNoise, k.MaxInteger(round))
+}
+
 // publish makes the current values the newest version.
 func (f *fakeCoordinator) publish() {
 	f.version++
 	m := &pb.Manifest{
 		Federation: f.fed, Run: f.run, Version: f.version, Round: f.round, CreatedMs: 1_000_000,
-		Rollbacks: f.rollbacks,
+		Rollbacks: f.rollbacks, RunNumber: f.number + 1, BudgetPeriod: f.period + 1, RunInPeriod: f.number + 1,
 	}
 	put := func(b []byte, err error) *pb.Blob {
 		if err != nil {
@@ -227,7 +254,7 @@ func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckIn
 		if r.ModelVersion != f.version {
 			out.Manifest = f.signed
 		}
-		if f.counted[f.roundOf(f.kind)][id] != nil || f.masking && !f.repeats && f.arrived[0][id] {
+		if f.idle || f.counted[f.roundOf(f.kind)][id] != nil || f.masking && !f.repeats && f.arrived[0][id] {
 			out.Action = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Reason: "others are not done" + f.why}}
 			return nil
 		}

@@ -50,8 +50,6 @@ func (d *Device) sendMasked(ctx context.Context, t *pb.Task) (sent int, err erro
 		return 0, errRestarted
 	case s.Revealed:
 		return 0, d.setReportState(t.Kind, s, closed, "it was revealed in an attempt without a sum")
-	case r.MinDevices < max(2, s.MinDevices):
-		return 0, fmt.Errorf("a masked sum of %d devices: must be at least %d", r.MinDevices, max(2, s.MinDevices))
 	}
 	update := make([]int64, t.Length)
 	if err := wire.ReadUpdate(s.data, len(update), t.Bound.Max, update); err != nil {
@@ -113,8 +111,8 @@ func (d *Device) resolveMasked(ctx context.Context, k pb.Kind) error {
 		return err
 	case resp.State == pb.MaskResponse_SUMMED:
 		return d.setReportState(k, s, counted, "")
-	case resp.State == pb.MaskResponse_ENDED && k != pb.Kind_TRAIN: // evaluations have one attempt
-		return d.setReportState(k, s, closed, "the evaluation has no sum")
+	case resp.State == pb.MaskResponse_ENDED: // a device reveals in one attempt only
+		return d.setReportState(k, s, closed, "the attempt ended without a sum")
 	}
 	return nil
 }

@@ -13,16 +13,19 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/privacy/secagg"
 	"github.com/tacit-rec/tacit/wire"
 )
 
 func (f *fakeCoordinator) maskRound() secagg.Round {
-	p, err := secagg.Plan(f.devices, f.numbers(), f.bound.Max, secagg.Risk{Dropped: 0.3, Active: f.active})
+	risk := privacy.MaskingRisk
+	risk.Active = f.active
+	p, err := secagg.Plan(f.devices, f.numbers(), f.bound.Max, risk)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if f.kind != pb.Kind_TRAIN {
+	if p.MinDevices = max(p.MinDevices, min(p.Devices, privacy.MinMaskedSum)); f.kind != pb.Kind_TRAIN {
 		p.MinDevices = p.Devices
 	}
 	return secagg.Round{
@@ -178,8 +181,8 @@ func together(t *testing.T, members []*testDevice, stop func() bool) {
 
 func newMasked(t *testing.T, n int, active bool) (*fakeCoordinator, []*testDevice) {
 	f := newFake(t, "pfedrec", n, "dim", "4")
-	f.spec.Masked, f.masking, f.active, f.spec.Policy = true, true, active, "epsilon=2"
-	f.bound.Levels, f.bound.Clip, f.bound.Max = 1<<20, 16, 1<<20+1
+	f.spec.Masked, f.masking, f.active = true, true, active
+	f.protect("epsilon=2", "all")
 	f.publish()
 	f.begin()
 	var members []*testDevice
@@ -192,7 +195,7 @@ func newMasked(t *testing.T, n int, active bool) (*fakeCoordinator, []*testDevic
 // plainSum returns the sum of the same devices without masks.
 func plainSum(t *testing.T, n int) []int64 {
 	f := newFake(t, "pfedrec", n, "dim", "4")
-	f.bound.Levels, f.bound.Clip, f.bound.Max = 1<<20, 16, 1<<20+1
+	f.protect("epsilon=2", "all")
 	f.publish()
 	for i := range n {
 		if _, err := f.device(i).open().Step(context.Background()); err != nil {
@@ -203,9 +206,9 @@ func plainSum(t *testing.T, n int) []int64 {
 }
 
 func TestMaskedSumEqualsPlainSum(t *testing.T) {
-	want := plainSum(t, 6)
+	want := plainSum(t, privacy.MinMaskedSum)
 	for _, active := range []bool{false, true} {
-		f, members := newMasked(t, 6, active)
+		f, members := newMasked(t, privacy.MinMaskedSum, active)
 		together(t, members, func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.summed })
 		if len(f.sums) != 1 || !slices.Equal(f.sums[0], want) {
 			t.Errorf("active %v: the masked sum is not the plain one", active)
@@ -222,14 +225,14 @@ func TestMaskedSumEqualsPlainSum(t *testing.T) {
 // A device that is killed at any boundary of an attempt has dropped out. It joins the next attempt with the
 // same update, unless shares were revealed in the first one: then the round has no sum.
 func TestKilledDeviceJoinsTheNextAttempt(t *testing.T) {
-	want := plainSum(t, 6)
+	want := plainSum(t, privacy.MinMaskedSum)
 	boundaries, times := 0, 3
 	if testing.Short() {
 		times = 1
 	}
 	for _, name := range []string{
 		"before save", "after save", "before mask 0", "after mask 0", "before mask 1",
-		"after mask 1", "before mask 2", "after mask 2", "before mask 4", "after mask 4",
+		"after mask 1", "before mask 2", "after mask 2",
 	} {
 		for n := 1; n <= times; n++ {
 			if killedOnce(t, name, n, want) {
@@ -242,9 +245,9 @@ func TestKilledDeviceJoinsTheNextAttempt(t *testing.T) {
 	}
 }
 
-// killedOnce kills one of six devices in the first attempt, and lets all finish in the second.
+// killedOnce kills one of the devices in the first attempt, and lets all finish in the second.
 func killedOnce(t *testing.T, name string, n int, want []int64) bool {
-	f, members := newMasked(t, 6, false)
+	f, members := newMasked(t, privacy.MinMaskedSum, false)
 	killed := crashOn(members[2], name, n)
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
@@ -294,7 +297,7 @@ func (f *fakeCoordinator) isSummed() bool {
 // has no sum, and begins another one without device 0.
 func TestUnmaskedOnce(t *testing.T) {
 	for _, active := range []bool{false, true} {
-		f, members := newMasked(t, 6, active)
+		f, members := newMasked(t, privacy.MinMaskedSum, active)
 		together(t, members, f.isSummed)
 		if len(f.sums) != 1 {
 			t.Fatalf("active %v: the first attempt has %d sums", active, len(f.sums))
@@ -328,7 +331,7 @@ func TestUnmaskedOnce(t *testing.T) {
 // in between joins no other attempt.
 func TestDeviceThatRevealedJoinsNoOtherAttempt(t *testing.T) {
 	for _, active := range []bool{false, true} {
-		f, members := newMasked(t, 5, active)
+		f, members := newMasked(t, privacy.MinMaskedSum, active)
 		ctx, cancel := context.WithCancel(t.Context())
 		var others sync.WaitGroup
 		for _, r := range members[1:] {
@@ -378,7 +381,7 @@ func TestDeviceThatRevealedJoinsNoOtherAttempt(t *testing.T) {
 // The keys of an attempt are lost with the process. Starting the attempt again with other keys would break
 // the masks of its neighbours.
 func TestDoesNotStartAnAttemptTwice(t *testing.T) {
-	f, members := newMasked(t, 3, false)
+	f, members := newMasked(t, privacy.MinMaskedSum, false)
 	f.repeats = true
 	crashOn(members[0], "after mask 0", 1)
 	if _, err := members[0].open().Step(t.Context()); !errors.Is(err, errDead) {
@@ -403,7 +406,7 @@ func TestDoesNotStartAnAttemptTwice(t *testing.T) {
 }
 
 func TestNeverReportsUnmaskedUnderAMaskedPlan(t *testing.T) {
-	f, members := newMasked(t, 3, false)
+	f, members := newMasked(t, privacy.MinMaskedSum, false)
 	f.masking = false
 	if out, err := members[0].open().Step(context.Background()); err != nil || out.Action != "declined" {
 		t.Errorf("it sends: %+v, %v", out, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -23,20 +24,26 @@ func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
 	}
 	old, err := d.manifest()
 	hasModel := err == nil
+	if !hasModel {
+		old = nil
+	}
 	if !d.greeted && (!hasModel || !bytes.Equal(m.Run, old.Run)) { // a run has begun since the last Hello
 		if err := d.hello(ctx); err != nil {
 			return err
 		}
 	}
-	if hasModel && m.Version <= old.Version {
-		same := m.Version == old.Version && bytes.Equal(s.Body, d.record.Manifest)
-		if same && d.complete(m) {
+	if hasModel && m.Version == old.Version && bytes.Equal(s.Body, d.record.Manifest) {
+		if d.complete(m) {
 			return nil
 		}
-		if !same {
-			return fmt.Errorf("the coordinator offers model version %d, but the device has version %d: versions "+
-				"must increase", m.Version, old.Version)
+	} else if hasModel {
+		if err := checkOrder(old, m); err != nil {
+			return err
 		}
+	}
+	news, err := d.fetchPlan(ctx, old, m)
+	if err != nil {
+		return err
 	}
 	keep := [][32]byte{}
 	for _, b := range blobsOf(m) {
@@ -49,6 +56,9 @@ func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
 		return err
 	}
 	err = d.update(func(r *record) error {
+		if string(r.Manifest) != string(s.Body) {
+			news(r)
+		}
 		r.Manifest, r.Signature = s.Body, s.Signature
 		r.Downloads.add(m.Version, d.downloaded)
 		return nil
@@ -77,6 +87,50 @@ func (d *Device) checkFinite(m *pb.Manifest) error {
 		}
 	}
 	return nil
+}
+
+// fetchPlan downloads the plan of a manifest and refuses one that is too large, or that does not keep its
+// privacy guarantee, before the device downloads anything large. It returns what adopting it changes.
+func (d *Device) fetchPlan(ctx context.Context, old, m *pb.Manifest) (adopt func(*record), err error) {
+	if err := d.fetch(ctx, m, m.Plan); err != nil {
+		return nil, err
+	}
+	w := d.opt.Workspace
+	plan, err := d.stored(m.Plan)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.checkSizes(m, plan); err != nil {
+		return nil, err
+	}
+	if len(m.Features.GetHash()) > 0 {
+		if err := d.fetch(ctx, m, m.Features); err != nil {
+			return nil, err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v, err := w.vet(m, d.stored)
+	if err != nil {
+		return nil, err
+	}
+	g, err := v.describe(m)
+	if err == nil {
+		err = d.record.checkPlan(g)
+	}
+	if errors.Is(err, ErrGuarantee) {
+		d.logDeclined("plan", m.Run, m.Round, err)
+	}
+	stack := v.stack
+	return func(r *record) {
+		if news := r.adopt(old, m, g, stack); news != "" {
+			now := d.opt.Now()
+			r.log(LogEntry{
+				CreatedAt: now, SettledAt: now, Kind: "budget", Run: hex.EncodeToString(m.Run), State: noted,
+				Reason: news, ModelVersion: m.Version,
+			})
+		}
+	}, err
 }
 
 // complete reports whether the device has all blobs of a manifest. It compares hashes the first

@@ -33,6 +33,7 @@ func TestTakesTheNewerName(t *testing.T) {
 		t.Errorf("without a new run it is called %q: hello is said with every step", got)
 	}
 	copy(f.run, "another run")
+	f.number++
 	f.round = 0
 	f.publish()
 	step(d)

@@ -157,6 +157,8 @@ type About struct {
 	DownloadedTotal uint64            `json:"fetched_all"`        // bytes downloaded for all model versions
 	Features        map[string]string `json:"features,omitempty"` // user features
 	Settings        map[string]string `json:"setting"`
+	Guarantee       *Guarantee        `json:"guarantee,omitempty"` // nil if the device has no model
+	Tally           Tally             `json:"tally"`
 	Log             []LogEntry        `json:"log"`
 }
 
@@ -172,6 +174,7 @@ func (d *Device) About() (*About, error) {
 		Events: len(r.History.Events), KeepLast: r.History.Last, KeepDays: r.History.Days, Features: r.Features,
 		Settings: r.Settings, Log: r.Log, DownloadedBytes: r.Downloads.Bytes, DownloadedTotal: r.Downloads.Total,
 	}
+	a.Guarantee, a.Tally = r.Guarantee, r.total()
 	if m, err := d.manifest(); err == nil {
 		a.ModelVersion, a.ModelCreatedAt = m.Version, time.UnixMilli(m.CreatedMs)
 	}

@@ -141,7 +141,6 @@ func TestHeldOutItemIsTheNewest(t *testing.T) {
 func TestAddsTheRequiredNoise(t *testing.T) {
 	f, members := start(t, "pfedrec", 1, "dim", "8")
 	f.bound = wire.EncodeBound(privacy.Bound{Clip: 1, Levels: 1}, 1000, 1000, 1<<20)
-	f.spec.Policy = "epsilon=2"
 	f.publish()
 	f.rounds(2, members)
 	for r := range 2 {
@@ -170,7 +169,9 @@ func TestLimitsTheMagnitudeOfNumbers(t *testing.T) {
 func TestEmptyUpdateOnlyWithoutPolicy(t *testing.T) {
 	for _, policy := range []string{"none", "epsilon=2"} {
 		f, members := start(t, "pfedrec", 1, "dim", "4")
-		f.spec.Policy = policy
+		if policy != "none" {
+			f.protect(policy, "all")
+		}
 		f.publish()
 		d := members[0].open()
 		if err := d.Replace(nil); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/privacy"
 )
 
 // byteCounter adds up the messages of masked rounds.
@@ -23,7 +24,7 @@ func (c byteCounter) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespo
 // The log counts all messages of all attempts, including interrupted ones, and holds nothing that reveals
 // the masked update.
 func TestLogOfAMaskedReportCountsSentBytes(t *testing.T) {
-	f, members := newMasked(t, 4, true)
+	f, members := newMasked(t, privacy.MinMaskedSum, true)
 	sent, told := make([]int, len(members)), make([]int, len(members))
 	for i, r := range members {
 		r.change = func(o *Options) {

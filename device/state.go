@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tacit-rec/tacit/internal/pb"
 )
@@ -30,12 +29,12 @@ type record struct {
 	Signature []byte    `json:"signature,omitempty"`
 	Downloads downloads `json:"fetched,omitzero"`
 
-	Run    []byte       `json:"run,omitempty"`   // run of the private model state
-	Shape  string       `json:"shape,omitempty"` // layout of the private model state
-	Train  *savedReport `json:"train,omitempty"`
-	Eval   *savedReport `json:"eval,omitempty"`
-	Count  *savedReport `json:"count,omitempty"`
-	Sparse []sparseRun  `json:"had,omitempty"` // runs with a limit on reports
+	Run      []byte       `json:"run,omitempty"`   // run of the private model state
+	Shape    string       `json:"shape,omitempty"` // layout of the private model state
+	Train    *savedReport `json:"train,omitempty"`
+	Eval     *savedReport `json:"eval,omitempty"`
+	Count    *savedReport `json:"count,omitempty"`
+	spending              // embedded: what the guarantee has cost so far
 
 	Paused   bool              `json:"paused,omitempty"`
 	Features map[string]string `json:"features,omitempty"` // user features, set by the owner
@@ -58,7 +57,6 @@ type savedReport struct {
 	Masked       bool   `json:"masked,omitempty"`
 	Started      bool   `json:"begun,omitempty"`  // it has sent a key in this attempt
 	Revealed     bool   `json:"opened,omitempty"` // it has sent the shares that unmask the sum
-	MinDevices   int    `json:"least,omitempty"`  // minimum size of the masked sum
 	State        string `json:"fate,omitempty"`   // pending, counted or closed
 
 	data []byte // encoded update
@@ -69,11 +67,14 @@ const (
 	pending = ""
 	counted = "counted"
 	closed  = "closed"
+
+	declined = "declined" // of a task or a plan that is weaker than the privacy guarantee
+	noted    = "noted"    // of an entry that is no report
 )
 
 // Limits on the memory that a corrupt record may use.
 const (
-	recordVersion  = 1
+	recordVersion  = 2
 	maxHeaderBytes = 64 << 20
 	maxStateBytes  = 1 << 30
 )
@@ -117,8 +118,8 @@ func (s *savedReport) bytes() []byte {
 // decodeRecord reads the output of encode. The result shares memory with b.
 func decodeRecord(b []byte) (*record, error) {
 	if len(b) == 0 || b[0] != recordVersion {
-		return nil, errors.New("the state file has a version that this program does not support; update tacit, or " +
-			"start with another state file")
+		return nil, errors.New("another release of tacit wrote this state file, in a format that this one does not " +
+			"read: use that release, or enrol again with another state file")
 	}
 	b = b[1:]
 	var part [5][]byte
@@ -148,18 +149,11 @@ func decodeRecord(b []byte) (*record, error) {
 			return nil, corrupt("a report without a round")
 		}
 	}
-	for i := range r.Log { // older versions logged the unmasked update
-		if e := &r.Log[i]; e.Masked && e.Digest != "" {
-			e.Bytes, e.Digest = 0, ""
-		}
-	}
 	if r.Settings == nil {
 		r.Settings = map[string]string{}
 	}
 	return r, r.check()
 }
-
-func isInvalid(s sparseRun) bool { return len(s.Run) != 16 || s.ReportEvery == 0 }
 
 // check returns an error if a record is inconsistent.
 func (r *record) check() error {
@@ -170,8 +164,6 @@ func (r *record) check() error {
 	case !fits(r.Federation, 16) || !fits(r.CoordinatorKey, ed25519.PublicKeySize) || r.Enrolled &&
 		(len(r.Federation) == 0 || len(r.CoordinatorKey) == 0):
 		return corrupt("the federation is missing")
-	case len(r.Sparse) > maxSparseRuns || slices.ContainsFunc(r.Sparse, isInvalid):
-		return corrupt("invalid limits on reports")
 	case !fits(r.Run, 16) || len(r.Log) > maxLog:
 		return corrupt("its run or log has a wrong size")
 	}
@@ -183,7 +175,7 @@ func (r *record) check() error {
 	if err := r.History.check(); err != nil {
 		return corrupt(err.Error())
 	}
-	return nil
+	return r.spending.check()
 }
 
 // report returns the place of the report of a kind.

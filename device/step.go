@@ -136,30 +136,68 @@ func (d *Device) perform(ctx context.Context, t *pb.Task) (StepResult, error) {
 		return StepResult{After: idleWait}, err
 	}
 	out := StepResult{Action: actionOf[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
-	declined := func(err error) (StepResult, error) {
-		return StepResult{Action: "declined", Reason: err.Error(), Round: t.Round, After: time.Second}, nil
+	if err := d.checkTask(t); err != nil {
+		return d.decline(t, err)
 	}
-	s := *d.record.report(t.Kind)
-	if err := s.permits(t); err != nil {
-		return declined(err)
-	}
-	if !s.answers(t) {
+	if s := *d.record.report(t.Kind); !s.answers(t) {
 		if s.precludes(t, d.rollbacks()) {
 			return out, fmt.Errorf("the coordinator asks for round %d with model version %d, but the device has "+
 				"reported in round %d with version %d: a device reports once per round", t.Round+1, t.ModelVersion,
 				s.Round+1, s.ModelVersion)
 		}
 		busy, err := d.compute(t, &out)
-		if errors.Is(err, errDeclined) {
-			return declined(err)
-		}
 		if err != nil {
-			out.After = idleWait
-			return out, err
+			return d.decline(t, err)
 		}
 		out.After = max(out.After, time.Duration(float64(busy)*(1/d.opt.Duty-1)))
 	}
 	return d.report(ctx, t, out)
+}
+
+// checkTask returns an error if the device must not answer a task: it belongs to another run than the
+// newest model, the device has answered it in a way that forbids another attempt, or it is weaker than the
+// privacy guarantee.
+func (d *Device) checkTask(t *pb.Task) error {
+	m, err := d.manifest()
+	if err != nil {
+		return err
+	}
+	if string(t.Run) != string(m.Run) {
+		return fmt.Errorf("%w: it belongs to run %.4x, but the newest model to run %.4x", errDeclined, t.Run, m.Run)
+	}
+	if err := (*d.record.report(t.Kind)).permits(t); err != nil {
+		return err
+	}
+	w := d.opt.Workspace
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v, err := w.vet(m, d.stored)
+	if err != nil {
+		return err
+	}
+	return v.checkGuarantee(t)
+}
+
+// decline is the result of a task that the device does not answer. Weaker tasks are in its log.
+func (d *Device) decline(t *pb.Task, err error) (StepResult, error) {
+	if !errors.Is(err, errDeclined) {
+		return StepResult{Action: actionOf[t.Kind], Round: t.Round, After: idleWait}, err
+	}
+	if errors.Is(err, errWeaker) {
+		d.logDeclined(kindName(t.Kind), t.Run, t.Round, err)
+	}
+	return StepResult{Action: "declined", Reason: err.Error(), Round: t.Round, After: time.Second}, nil
+}
+
+// logDeclined saves the reason for which the device declined something. A device that cannot save it
+// declines all the same.
+func (d *Device) logDeclined(kind string, run []byte, round uint32, reason error) {
+	_ = d.update(func(r *record) error {
+		if !r.noteDeclined(kind, hex.EncodeToString(run), round, reason.Error(), d.opt.Now()) {
+			return errUnchanged
+		}
+		return nil
+	})
 }
 
 // actionOf is the StepResult.Action of a task.
@@ -208,7 +246,7 @@ func (d *Device) compute(t *pb.Task, out *StepResult) (busy time.Duration, err e
 	if err != nil {
 		return 0, err
 	}
-	if t.ModelVersion != m.Version || string(t.Run) != string(m.Run) {
+	if t.ModelVersion != m.Version {
 		return 0, fmt.Errorf("the task requires model version %d, but the device has version %d", t.ModelVersion,
 			m.Version)
 	}
@@ -219,7 +257,7 @@ func (d *Device) compute(t *pb.Task, out *StepResult) (busy time.Duration, err e
 	if err := w.load(m, d.stored); err != nil {
 		return 0, err
 	}
-	if err := w.checkTask(t, d.record); err != nil {
+	if err := d.record.mayReport(t, w.vetted); err != nil {
 		return 0, err
 	}
 	update, state, err := d.answer(t, out)
@@ -234,10 +272,10 @@ func (d *Device) compute(t *pb.Task, out *StepResult) (busy time.Duration, err e
 		if old := *r.report(t.Kind); old.answers(t) || old.precludes(t, m.Rollbacks) {
 			return errors.New("another process has reported in this round with the same state file")
 		}
+		if err := r.noteReport(t, w.vetted); err != nil {
+			return err
+		}
 		if t.Kind == pb.Kind_TRAIN {
-			if err := r.noteReport(t, w.spec); err != nil {
-				return err
-			}
 			r.state, r.Run, r.Shape = state, t.Run, w.stateShape()
 		}
 		d.saveReport(r, t, data, len(update), m.Rollbacks)
@@ -276,11 +314,9 @@ func (d *Device) saveReport(r *record, t *pb.Task, data []byte, length int, roll
 	entry := LogEntry{
 		CreatedAt: now, Kind: kindName(t.Kind), Run: hex.EncodeToString(t.Run), Round: t.Round,
 		ModelVersion: t.ModelVersion, Length: length, Masked: t.Masking != nil, Noise: t.Bound.GetNoise(),
-		Policy: w.spec.Policy, Guarantee: w.spec.Guarantee,
+		Policy: w.spec.Policy, Guarantee: r.Guarantee.String(),
 	}
-	if t.Masking != nil {
-		(*place).MinDevices = w.minDevices()
-	} else {
+	if t.Masking == nil {
 		entry.Bytes, entry.Digest = len(data), hex.EncodeToString(digest)
 	}
 	r.log(entry)

@@ -10,9 +10,6 @@ import (
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/methods"
-	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
 )
@@ -33,9 +30,8 @@ type Workspace struct {
 	manifests manifestCache
 
 	mu            sync.Mutex
-	loaded        [2][32]byte // hashes of the loaded plan and features
-	spec          *pb.Plan
-	plan          *local.Plan
+	known         [2]*vetted // plans that were checked last, the newer first
+	*vetted                  // the loaded plan; nil if none is
 	mem           *local.Memory
 	worker        *local.Worker
 	slots         [][32]byte // hashes of the loaded values
@@ -83,22 +79,20 @@ func (k *manifestCache) verify(key, federation []byte, s *pb.SignedManifest) (*p
 	return m, err
 }
 
-// ErrTooLarge means that a plan exceeds the memory limit of the device.
-var ErrTooLarge = errors.New("the plan requires more memory than this device allows")
-
 // blobReader returns a blob of a manifest, checked against its hash.
 type blobReader func(b *pb.Blob) ([]byte, error)
 
 // load loads the parts of a model that have changed.
 func (w *Workspace) load(m *pb.Manifest, blob blobReader) error {
-	name := [2][32]byte{[32]byte(m.Plan.Hash)}
-	copy(name[1][:], m.Features.GetHash())
-	if w.plan == nil || name != w.loaded {
-		if err := w.setPlan(m, blob); err != nil {
-			w.plan = nil
+	v, err := w.vet(m, blob)
+	if err != nil {
+		return err
+	}
+	if w.vetted != v {
+		if err := w.setPlan(v); err != nil {
+			w.vetted = nil
 			return err
 		}
-		w.loaded = name
 	}
 	if err := wire.CheckSlots(m, w.spec); err != nil {
 		return err
@@ -136,118 +130,6 @@ func (w *Workspace) setSlot(i int, b *pb.Blob, blob blobReader) error {
 		return fmt.Errorf("slot %q of the model: %w", s.Name, err)
 	}
 	w.slots[i] = [32]byte(b.Hash)
-	return nil
-}
-
-// setPlan builds the plan that the coordinator describes, and allocates its memory.
-func (w *Workspace) setPlan(m *pb.Manifest, blob blobReader) error {
-	b, err := blob(m.Plan)
-	if err != nil {
-		return err
-	}
-	p, err := wire.ReadPlan(b)
-	if err != nil {
-		return err
-	}
-	f, err := w.features(m, p, blob)
-	if err != nil {
-		return err
-	}
-	if w.plan, err = w.build(p, f); err != nil {
-		return fmt.Errorf("the coordinator's plan: %w", err)
-	}
-	most := w.Memory
-	if most == 0 {
-		most = 1 << 30
-	}
-	if need := w.plan.MemoryBytes(1, 1); need > most {
-		return fmt.Errorf("%w: about %.0f MiB, the limit is %.0f MiB", ErrTooLarge, need/(1<<20), most/(1<<20))
-	}
-	if w.mem, err = local.NewMemory(w.plan, 1, 1); err != nil {
-		return err
-	}
-	w.spec, w.worker, w.catalogue = p, local.NewWorker(w.mem, 0), nil
-	w.slots = make([][32]byte, len(w.plan.Slots))
-	w.update, w.unread = make([]int64, w.plan.MaxUpdateLength()+1), false
-	w.scores = make([]float32, w.plan.Items)
-	return nil
-}
-
-// build makes the method and its plan.
-func (w *Workspace) build(p *pb.Plan, f *rows.Features) (*local.Plan, error) {
-	registry := w.Methods
-	if registry == nil {
-		registry = methods.Default()
-	}
-	e, err := registry.Lookup(p.Method)
-	if err != nil {
-		return nil, fmt.Errorf("%w (this program may be older than the coordinator)", err)
-	}
-	m := e.Build()
-	for _, s := range p.Params {
-		if err := param.Set(m, s.Key, s.Value); err != nil {
-			return nil, fmt.Errorf("method %s: %w", p.Method, err)
-		}
-	}
-	opt := local.Options{
-		Features: f, SingleDevice: f != nil && w.Features == nil, Items: int(p.Items), Users: int(p.Users),
-		Rounds: int(p.Rounds), Batch: int(p.Batch), Negatives: int(p.Negatives),
-		Seed: p.Seed, Integers: true, Dense: true, Bits: int(p.Bits),
-	}
-	if p.Keep != "" {
-		if opt.Keep, err = rows.ParsePrecision(p.Keep); err != nil {
-			return nil, err
-		}
-	}
-	if p.Cover != "" {
-		if opt.Cover, err = (privacy.Policy{Cover: p.Cover}).Covers(); err != nil {
-			return nil, err
-		}
-	}
-	if err := checkColumns(f, p.Features); err != nil {
-		return nil, err
-	}
-	plan, err := local.NewPlan(m, opt)
-	if err != nil {
-		return nil, err
-	}
-	if plan.Central() {
-		return nil, fmt.Errorf("method %s is trained centrally, without devices", p.Method)
-	}
-	return plan, sameShape(plan, p.Shape)
-}
-
-// sameShape checks that the coordinator and this program have the same slots.
-func sameShape(p *local.Plan, shape []uint64) error {
-	if len(shape) != 2*len(p.Slots) {
-		return fmt.Errorf("it has %d slots, but this program's method has %d: update the older program",
-			len(shape)/2, len(p.Slots))
-	}
-	for i := range p.Slots {
-		if s := &p.Slots[i]; uint64(s.Rows) != shape[2*i] || uint64(s.Dim) != shape[2*i+1] {
-			return fmt.Errorf("slot %q has %d rows of %d, but this program makes %d rows of %d: update the older "+
-				"program",
-				s.Name, shape[2*i], shape[2*i+1], s.Rows, s.Dim)
-		}
-	}
-	return nil
-}
-
-// checkColumns checks that the device has the feature columns of a plan.
-func checkColumns(f *rows.Features, names []string) error {
-	known := map[string]bool{}
-	if f != nil {
-		for _, columns := range [][]rows.Column{f.User, f.Item, f.Row} {
-			for i := range columns {
-				known[columns[i].Name] = true
-			}
-		}
-	}
-	for _, name := range names {
-		if !known[name] {
-			return fmt.Errorf("it requires the feature %q, which this device does not have", name)
-		}
-	}
 	return nil
 }
 
