@@ -91,6 +91,7 @@ func (v *vetted) buildStack() (*privacy.Stack, error) {
 		return nil, fmt.Errorf("%w: trust=local is for simulations", ErrGuarantee)
 	}
 	run := c.PrivacyRun(p.Method, v.plan, int(p.Users), p.Masked, p.Masked, int(p.Evaluations))
+	run.Runs = int(p.Runs)
 	k, err := privacy.Build(c.DP, run)
 	switch {
 	case err != nil:

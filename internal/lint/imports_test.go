@@ -71,7 +71,8 @@ var table = map[string]row{
 	"internal/rpc":          {may: list("wire internal/pb internal/pb/pbconnect")},
 	"internal/pb/gen":       {may: none},
 
-	"device": {may: list("internal/engine/local wire internal/pb internal/rpc internal/statefile methods method " +
+	"device": {may: list("internal/engine/local internal/engine/round privacy/account wire internal/pb " +
+		"internal/rpc internal/statefile methods method " +
 		"param " +
 		"internal/base/rows privacy privacy/secagg internal/base/metrics internal/base/rng vec")},
 	"internal/statefile":             {may: list("wire internal/atomicfile")},
