@@ -49,7 +49,7 @@ func (r *testDevice) maskedTask(devices int) *pb.Task {
 // single values.
 func TestMaskedReportCountsDevicesWithTrainingData(t *testing.T) {
 	for policy, want := range map[string]int64{"none": 1, "epsilon=2": 0} {
-		f, members := newMasked(t, privacy.MinMaskedSum, false)
+		f, members := newMasked(t, privacy.MinMaskedGroup, false)
 		f.spec.Policy = policy
 		f.masking = false
 		f.publish()

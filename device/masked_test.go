@@ -206,9 +206,9 @@ func plainSum(t *testing.T, n int) []int64 {
 }
 
 func TestMaskedSumEqualsPlainSum(t *testing.T) {
-	want := plainSum(t, privacy.MinMaskedSum)
+	want := plainSum(t, privacy.MinMaskedGroup)
 	for _, active := range []bool{false, true} {
-		f, members := newMasked(t, privacy.MinMaskedSum, active)
+		f, members := newMasked(t, privacy.MinMaskedGroup, active)
 		together(t, members, func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.summed })
 		if len(f.sums) != 1 || !slices.Equal(f.sums[0], want) {
 			t.Errorf("active %v: the masked sum is not the plain one", active)
@@ -225,7 +225,7 @@ func TestMaskedSumEqualsPlainSum(t *testing.T) {
 // A device that is killed at any boundary of an attempt has dropped out. It joins the next attempt with the
 // same update, unless shares were revealed in the first one: then the round has no sum.
 func TestKilledDeviceJoinsTheNextAttempt(t *testing.T) {
-	want := plainSum(t, privacy.MinMaskedSum)
+	want := plainSum(t, privacy.MinMaskedGroup)
 	boundaries, times := 0, 3
 	if testing.Short() {
 		times = 1
@@ -247,7 +247,7 @@ func TestKilledDeviceJoinsTheNextAttempt(t *testing.T) {
 
 // killedOnce kills one of the devices in the first attempt, and lets all finish in the second.
 func killedOnce(t *testing.T, name string, n int, want []int64) bool {
-	f, members := newMasked(t, privacy.MinMaskedSum, false)
+	f, members := newMasked(t, privacy.MinMaskedGroup, false)
 	killed := crashOn(members[2], name, n)
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
@@ -297,7 +297,7 @@ func (f *fakeCoordinator) isSummed() bool {
 // has no sum, and begins another one without device 0.
 func TestUnmaskedOnce(t *testing.T) {
 	for _, active := range []bool{false, true} {
-		f, members := newMasked(t, privacy.MinMaskedSum, active)
+		f, members := newMasked(t, privacy.MinMaskedGroup, active)
 		together(t, members, f.isSummed)
 		if len(f.sums) != 1 {
 			t.Fatalf("active %v: the first attempt has %d sums", active, len(f.sums))
@@ -331,7 +331,7 @@ func TestUnmaskedOnce(t *testing.T) {
 // in between joins no other attempt.
 func TestDeviceThatRevealedJoinsNoOtherAttempt(t *testing.T) {
 	for _, active := range []bool{false, true} {
-		f, members := newMasked(t, privacy.MinMaskedSum, active)
+		f, members := newMasked(t, privacy.MinMaskedGroup, active)
 		ctx, cancel := context.WithCancel(t.Context())
 		var others sync.WaitGroup
 		for _, r := range members[1:] {
@@ -381,7 +381,7 @@ func TestDeviceThatRevealedJoinsNoOtherAttempt(t *testing.T) {
 // The keys of an attempt are lost with the process. Starting the attempt again with other keys would break
 // the masks of its neighbours.
 func TestDoesNotStartAnAttemptTwice(t *testing.T) {
-	f, members := newMasked(t, privacy.MinMaskedSum, false)
+	f, members := newMasked(t, privacy.MinMaskedGroup, false)
 	f.repeats = true
 	crashOn(members[0], "after mask 0", 1)
 	if _, err := members[0].open().Step(t.Context()); !errors.Is(err, errDead) {
@@ -406,7 +406,7 @@ func TestDoesNotStartAnAttemptTwice(t *testing.T) {
 }
 
 func TestNeverReportsUnmaskedUnderAMaskedPlan(t *testing.T) {
-	f, members := newMasked(t, privacy.MinMaskedSum, false)
+	f, members := newMasked(t, privacy.MinMaskedGroup, false)
 	f.masking = false
 	if out, err := members[0].open().Step(context.Background()); err != nil || out.Action != "declined" {
 		t.Errorf("it sends: %+v, %v", out, err)

@@ -24,7 +24,7 @@ func (c byteCounter) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespo
 // The log counts all messages of all attempts, including interrupted ones, and holds nothing that reveals
 // the masked update.
 func TestLogOfAMaskedReportCountsSentBytes(t *testing.T) {
-	f, members := newMasked(t, privacy.MinMaskedSum, true)
+	f, members := newMasked(t, privacy.MinMaskedGroup, true)
 	sent, told := make([]int, len(members)), make([]int, len(members))
 	for i, r := range members {
 		r.change = func(o *Options) {
