@@ -115,8 +115,8 @@ func (s *spending) adopt(old, m *pb.Manifest, g *Guarantee, k *privacy.Stack) (n
 		s.Trained, s.Evaluated = 0, 0
 		s.Tally.Resets++
 		if before.On() {
-			return fmt.Sprintf("the operator has reset the privacy budget: period %d begins, and what it releases adds "+
-				"to epsilon %.3g of period %d", g.Period, before.Epsilon, before.Period)
+			return fmt.Sprintf("the operator has reset the privacy budget: period %d begins, and what it releases "+
+				"adds to epsilon %.3g of period %d", g.Period, before.Epsilon, before.Period)
 		}
 	}
 	return ""
@@ -236,8 +236,8 @@ func (l *reportLimit) mayReport(t *pb.Task, p *pb.Plan) error {
 		return weaker("the plan has changed from %d rounds with one report in %d to %d rounds with one in %d",
 			l.Rounds, l.ReportEvery, p.Rounds, p.ReportEvery)
 	case t.Round/l.ReportEvery <= l.Round/l.ReportEvery:
-		return fmt.Errorf("%w: it reported in round %d and reports once in %d rounds: the next report is in round %d or "+
-			"later", errDeclined, l.Round+1, l.ReportEvery, (l.Round/l.ReportEvery+1)*l.ReportEvery+1)
+		return fmt.Errorf("%w: it reported in round %d and reports once in %d rounds: the next report is in round "+
+			"%d or later", errDeclined, l.Round+1, l.ReportEvery, (l.Round/l.ReportEvery+1)*l.ReportEvery+1)
 	}
 	return nil
 }

@@ -97,7 +97,8 @@ func (v *vetted) buildStack() (*privacy.Stack, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: its privacy policy %s does not hold: %w", ErrGuarantee, p.Policy, err)
 	case math.IsInf(k.Total.Epsilon, 0) || math.IsNaN(k.Total.Epsilon):
-		return nil, fmt.Errorf("%w: its privacy policy %s guarantees nothing: epsilon is infinite", ErrGuarantee, p.Policy)
+		return nil, fmt.Errorf("%w: its privacy policy %s guarantees nothing: epsilon is infinite", ErrGuarantee,
+			p.Policy)
 	case c.DP.Mechanism == privacy.Tree && int(p.ReportEvery) < k.Epoch:
 		return nil, fmt.Errorf("%w: a device may report once in %d rounds, but the guarantee assumes once in %d",
 			ErrGuarantee, p.ReportEvery, k.Epoch)

@@ -158,7 +158,8 @@ func TestDevicesCheckTheGuarantee(t *testing.T) {
 		if err != nil || out.Action == "declined" || *d.record.report(honest.Kind) == nil {
 			t.Errorf("%s: the honest task: %+v, %v", name, out, err)
 		}
-		if g := d.record.Guarantee; g.On() != (mode.policy != "none") || g.On() && !(g.Epsilon > 1.5 && g.Epsilon <= 2) {
+		g := d.record.Guarantee
+		if g.On() != (mode.policy != "none") || g.On() && !(g.Epsilon > 1.5 && g.Epsilon <= 2) {
 			t.Errorf("%s: the device has computed %+v", name, g)
 		}
 	}
@@ -222,8 +223,8 @@ func TestRefusesPlansThatDoNotHold(t *testing.T) {
 	}
 }
 
-// After a reset of the budget another policy may begin. The device logs it, and its tally goes on.
-func TestBudgetResetIsLoggedAndTheTallyGoesOn(t *testing.T) {
+// After a reset of the budget another policy may begin. The device logs it, and keeps its tally.
+func TestBudgetResetIsLoggedAndTheTallyKept(t *testing.T) {
 	f, members := start(t, "pfedrec", 1, "dim", "4")
 	f.protect("epsilon=2", "all")
 	f.publish()

@@ -69,7 +69,7 @@ const (
 	closed  = "closed"
 
 	declined = "declined" // of a task or a plan that is weaker than the privacy guarantee
-	noted    = "noted"    // of an entry that is no report
+	noted    = "noted"    // of an entry about something else
 )
 
 // Limits on the memory that a corrupt record may use.

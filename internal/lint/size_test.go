@@ -27,6 +27,7 @@ var wide = map[string]string{
 	"learn":                 "the parts that methods are made of: a reader picks from one list",
 	"internal/study/experiment": "settings, presets, run folder and progress events of one experiment are " +
 		"one subject",
+	"device":         "an app's whole API: the device, what it shows its owner, and the errors that an app handles",
 	"methods":        "one type for each published method",
 	"privacy/secagg": "each message of the protocol is a type, so that none can be passed for another",
 	"privacy":        "a policy, its stack and what devices enforce are one subject",
