@@ -334,7 +334,8 @@ func TestLogShowsWhatWasSent(t *testing.T) {
 	e := a.Log[1]
 	if e.Kind != "train" || e.Round != 1 || e.State != counted || e.Bytes == 0 || len(e.Digest) != 64 ||
 		e.Policy != "epsilon=2" ||
-		!strings.HasPrefix(e.Guarantee, "epsilon 2 at delta 1e-06 for 1 run of 50 rounds") || e.CreatedAt.IsZero() || e.SettledAt.IsZero() ||
+		!strings.HasPrefix(e.Guarantee, "epsilon 2 at delta 1e-06 for 1 run of 50 rounds") ||
+		e.CreatedAt.IsZero() || e.SettledAt.IsZero() ||
 		e.ModelVersion != 3 {
 		t.Errorf("%+v", e)
 	}
