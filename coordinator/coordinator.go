@@ -94,6 +94,8 @@ type Coordinator struct {
 	progress    progress
 	operators   *operators.List
 	auditLog    *audit.Log
+	durations   durations
+	health      health
 
 	// The run. Only the loop changes these.
 	noise      *noise.Source
@@ -139,7 +141,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, ready: make(chan struct{})}
+	c = &Coordinator{opt: opt, st: st, durations: newDurations(), ready: make(chan struct{})}
 	c.latest.Store(&current{})
 	c.progress.set(Starting, "starting")
 	c.life, c.kill = context.WithCancel(context.Background())

@@ -122,7 +122,7 @@ func refuseBarred(s enrolment.State) error {
 func (c *Coordinator) Config() rpc.Config {
 	return rpc.Config{
 		Federation: deviceAPI{c}, ID: c.identity.id[:], Lookup: c.lookup, Now: c.opt.Now,
-		Authorize: c.authorize, Mounts: []rpc.Mount{{Prefix: rpc.AdminPrefix, Handler: c.serveAdmin}},
+		Observe: c.ObserveCall, Authorize: c.authorize, Mounts: []rpc.Mount{{Prefix: rpc.AdminPrefix, Handler: c.serveAdmin}},
 	}
 }
 

@@ -30,6 +30,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
+	c.noteEnd(err)
 	return err
 }
 
@@ -134,6 +135,8 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 		return err
 	}
 	c.progress.endRound(took)
+	c.durations.rounds.Observe(took.Seconds())
+	c.progress.count("rounds", 1)
 	event := Event{
 		Round: t + 1, Rounds: c.settings().Rounds, Version: c.models.Last(), Counted: outcome.Counted,
 		Cohort: outcome.Cohort, Discarded: outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.epsilon(),

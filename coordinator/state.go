@@ -62,6 +62,9 @@ func (p *progress) counted(counter string) int64 {
 	return p.counts[counter]
 }
 
+// refusedPrefix begins the names of the counters of refused requests.
+const refusedPrefix = "refused_"
+
 // all returns all counters, with the refusals of the server.
 func (p *progress) all() map[string]int64 {
 	p.mu.Lock()
@@ -70,7 +73,7 @@ func (p *progress) all() map[string]int64 {
 	maps.Copy(out, p.counts)
 	if p.refused != nil {
 		for code, n := range p.refused() {
-			out["refused_"+code] = int64(n)
+			out[refusedPrefix+code] = int64(n)
 		}
 	}
 	return out

@@ -89,10 +89,12 @@ var table = map[string]row{
 	"coordinator/internal/noise": {may: list("privacy")},
 	"coordinator/internal/models": {may: list("internal/atomicfile internal/base/rows internal/engine/aggregate " +
 		"internal/pb internal/store method vec wire")},
-	"coordinator/internal/enrolment": {may: list("coordinator/internal/batch internal/store")},
-	"coordinator/internal/audit":     {may: none},
-	"coordinator/internal/operators": {may: list("internal/store")},
-	"coordinator": {may: list("coordinator/internal/audit coordinator/internal/operators " +
+	"coordinator/internal/enrolment":   {may: list("coordinator/internal/batch internal/store")},
+	"internal/openmetrics":             {may: none},
+	"internal/openmetrics/metricstest": {may: none}, // for tests
+	"coordinator/internal/audit":       {may: none},
+	"coordinator/internal/operators":   {may: list("internal/store")},
+	"coordinator": {may: list("coordinator/internal/audit coordinator/internal/operators internal/openmetrics " +
 		"coordinator/internal/budget coordinator/internal/catalogue " +
 		"coordinator/internal/collection " +
 		"coordinator/internal/enrolment coordinator/internal/evaluation coordinator/internal/masked " +

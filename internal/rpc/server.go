@@ -99,6 +99,9 @@ type Config struct {
 	Start  time.Time
 	Limits Limits
 	Mounts []Mount // handlers of other paths
+	// Observe, if set, receives the duration of each request and its call: the name of a procedure, admin for
+	// mounts, or other.
+	Observe func(call string, took time.Duration)
 	// Wrap, if set, wraps the whole handler, for instance to answer CORS requests.
 	Wrap func(http.Handler) http.Handler
 	// Fault, if set, receives panics and handler errors without an error code. Their text is not sent
@@ -217,8 +220,23 @@ func (s *Server) count(errorCode string) {
 	s.refused[errorCode]++
 }
 
+// callOf names the call of a path for measurements.
+func (s *Server) callOf(path string) string {
+	if s.mountOf(path) != nil {
+		return "admin"
+	}
+	if name, ok := strings.CutPrefix(path, "/"+pbconnect.FederationName+"/"); ok {
+		return name
+	}
+	return "other"
+}
+
 // serveHTTP checks a request and passes it to the API that its path names.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.config.Observe != nil {
+		start := time.Now()
+		defer func() { s.config.Observe(s.callOf(r.URL.Path), time.Since(start)) }()
+	}
 	a := &response{ResponseWriter: w, server: s, ctl: http.NewResponseController(w)}
 	_ = a.ctl.SetWriteDeadline(time.Time{}) // response sets it before each write
 	defer func() {

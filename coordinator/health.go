@@ -1,0 +1,94 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// health is what the health and readiness checks remember.
+type health struct {
+	mu       sync.Mutex
+	checking chan struct{} // closed when the last check of the locks ended; nil before the first
+	ended    error         // why Run ended; nil while it runs
+	probed   time.Time     // of the state folder
+	writable error
+}
+
+// probeEvery is how often a readiness check writes to the state folder.
+const probeEvery = 5 * time.Second
+
+// Healthy returns an error if the coordinator cannot go on without a restart: its loop has ended with an error, or
+// a lock is not released within the patience of the caller.
+func (c *Coordinator) Healthy(patience time.Duration) error {
+	c.health.mu.Lock()
+	if c.health.ended != nil {
+		defer c.health.mu.Unlock()
+		return fmt.Errorf("the coordinator has stopped: %w", c.health.ended)
+	}
+	done := c.health.checking
+	if done == nil || isClosed(done) { // at most one check waits for locks
+		done = make(chan struct{})
+		c.health.checking = done
+		go func() {
+			defer close(done)
+			_ = c.Status()
+		}()
+	}
+	c.health.mu.Unlock()
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-t.C:
+		return fmt.Errorf("the coordinator does not react within %v", patience)
+	}
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// noteEnd remembers why Run ended.
+func (c *Coordinator) noteEnd(err error) {
+	c.health.mu.Lock()
+	defer c.health.mu.Unlock()
+	c.health.ended = err
+}
+
+// Ready returns an error if the coordinator cannot serve devices: it has no run, or its state folder cannot be
+// written.
+func (c *Coordinator) Ready() error {
+	if !c.begun() {
+		return errors.New("no run has begun")
+	}
+	c.health.mu.Lock()
+	defer c.health.mu.Unlock()
+	if now := time.Now(); c.health.probed.IsZero() || now.Sub(c.health.probed) >= probeEvery {
+		c.health.probed, c.health.writable = now, probe(c.opt.Dir)
+	}
+	return c.health.writable
+}
+
+// probe writes a small file to a folder and removes it.
+func probe(dir string) error {
+	f, err := os.OpenFile(filepath.Join(dir, ".probe"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("the state folder cannot be written: %w", err)
+	}
+	_, err = f.Write(make([]byte, 4096))
+	err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
+	if err != nil {
+		return fmt.Errorf("the state folder cannot be written: %w", err)
+	}
+	return nil
+}
