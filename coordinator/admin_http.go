@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/audit"
+	"github.com/tacit-rec/tacit/coordinator/internal/operators"
 	"github.com/tacit-rec/tacit/internal/rpc"
 )
 
@@ -59,12 +60,20 @@ type deviceRequest struct {
 	DeviceID uint32 `json:"device_id"`
 }
 
+// admin is what operators and monitors need.
+type admin struct {
+	operators *operators.List
+	log       *audit.Log
+	durations durations
+	health    health
+}
+
 // SetAdminToken sets the token of the local operator, who may make all calls of the admin API; empty for none.
-func (c *Coordinator) SetAdminToken(token string) { c.operators.SetLocal(token) }
+func (c *Coordinator) SetAdminToken(token string) { c.admin.operators.SetLocal(token) }
 
 // authorize returns the operator whose token it is.
 func (c *Coordinator) authorize(token string) (rpc.Operator, bool) {
-	o, ok := c.operators.Find(token)
+	o, ok := c.admin.operators.Find(token)
 	return rpc.Operator{Name: o.Name, ReadOnly: o.ReadOnly}, ok
 }
 
@@ -127,7 +136,7 @@ func (c *Coordinator) audit(r *http.Request, path string) (end func(error), err 
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	done, err := c.auditLog.Begin(audit.Call{
+	done, err := c.admin.log.Begin(audit.Call{
 		Name: r.Method + " " + path, Args: args, Operator: rpc.OperatorFrom(r.Context()).Name, Remote: host,
 	})
 	if err != nil {
@@ -140,7 +149,7 @@ func (c *Coordinator) audit(r *http.Request, path string) (end func(error), err 
 		}
 		err = done(outcome)
 		if err == nil {
-			err = c.st.PutJSON(auditLinesKey, c.auditLog.Lines())
+			err = c.st.PutJSON(auditLinesKey, c.admin.log.Lines())
 		}
 		if err != nil {
 			c.opt.Warn(fmt.Sprintf("%s %s is done, but its outcome is not in the audit log: %v", r.Method, path, err))

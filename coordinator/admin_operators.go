@@ -31,11 +31,11 @@ func (c *Coordinator) Audit(limit int) (*Audit, error) {
 	if err := c.st.GetJSON(auditLinesKey, &written); err != nil {
 		return nil, err
 	}
-	entries, damage, err := c.auditLog.Read(limit, written)
+	entries, damage, err := c.admin.log.Read(limit, written)
 	if err != nil {
 		return nil, err
 	}
-	out := &Audit{Entries: entries, Lines: c.auditLog.Lines(), OK: damage == nil}
+	out := &Audit{Entries: entries, Lines: c.admin.log.Lines(), OK: damage == nil}
 	if damage != nil {
 		out.Damage = damage.Error()
 	}
@@ -62,7 +62,7 @@ type operatorsResponse struct {
 }
 
 func adminOperators(c *Coordinator, _ http.ResponseWriter, _ *http.Request) (any, error) {
-	return operatorsResponse{c.operators.All()}, nil
+	return operatorsResponse{c.admin.operators.All()}, nil
 }
 
 // operatorRequest is the body of POST operators and POST operators/remove.
@@ -76,7 +76,7 @@ func adminAddOperator(c *Coordinator, _ http.ResponseWriter, r *http.Request) (a
 	if err := readJSON(r, &q); err != nil {
 		return nil, err
 	}
-	token, err := c.operators.Add(q.Name, q.ReadOnly, c.now())
+	token, err := c.admin.operators.Add(q.Name, q.ReadOnly, c.now())
 	if err != nil {
 		return nil, operatorError(err)
 	}
@@ -88,10 +88,10 @@ func adminRemoveOperator(c *Coordinator, _ http.ResponseWriter, r *http.Request)
 	if err := readJSON(r, &q); err != nil {
 		return nil, err
 	}
-	if err := c.operators.Remove(q.Name); err != nil {
+	if err := c.admin.operators.Remove(q.Name); err != nil {
 		return nil, operatorError(err)
 	}
-	return operatorsResponse{c.operators.All()}, nil
+	return operatorsResponse{c.admin.operators.All()}, nil
 }
 
 func operatorError(err error) error {

@@ -92,10 +92,7 @@ type Coordinator struct {
 	budget      *budget.Budget // nil without a privacy guarantee
 	requests    *requests
 	progress    progress
-	operators   *operators.List
-	auditLog    *audit.Log
-	durations   durations
-	health      health
+	admin       admin
 
 	// The run. Only the loop changes these.
 	noise      *noise.Source
@@ -141,7 +138,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, durations: newDurations(), ready: make(chan struct{})}
+	c = &Coordinator{opt: opt, st: st, admin: admin{durations: newDurations()}, ready: make(chan struct{})}
 	c.latest.Store(&current{})
 	c.progress.set(Starting, "starting")
 	c.life, c.kill = context.WithCancel(context.Background())
@@ -177,10 +174,10 @@ func (c *Coordinator) openParts() (err error) {
 	if c.evaluations, err = evaluation.Open(c.st); err != nil {
 		return err
 	}
-	if c.operators, err = operators.Open(c.st); err != nil {
+	if c.admin.operators, err = operators.Open(c.st); err != nil {
 		return err
 	}
-	if c.auditLog, err = audit.Open(c.opt.Dir, c.opt.Now); err != nil {
+	if c.admin.log, err = audit.Open(c.opt.Dir, c.opt.Now); err != nil {
 		return err
 	}
 	c.requests, err = openRequests(c.st)
@@ -337,7 +334,7 @@ func (c *Coordinator) Close() error {
 	if c.devices != nil {
 		c.devices.Close()
 	}
-	return errors.Join(c.budget.Close(), c.auditLog.Close(), c.st.Close())
+	return errors.Join(c.budget.Close(), c.admin.log.Close(), c.st.Close())
 }
 
 // identity is the keys of a federation.

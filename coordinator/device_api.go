@@ -122,7 +122,8 @@ func refuseBarred(s enrolment.State) error {
 func (c *Coordinator) Config() rpc.Config {
 	return rpc.Config{
 		Federation: deviceAPI{c}, ID: c.identity.id[:], Lookup: c.lookup, Now: c.opt.Now,
-		Observe: c.ObserveCall, Authorize: c.authorize, Mounts: []rpc.Mount{{Prefix: rpc.AdminPrefix, Handler: c.serveAdmin}},
+		Observe: c.ObserveCall, Authorize: c.authorize,
+		Mounts: []rpc.Mount{{Prefix: rpc.AdminPrefix, Handler: c.serveAdmin}},
 	}
 }
 

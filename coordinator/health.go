@@ -24,21 +24,21 @@ const probeEvery = 5 * time.Second
 // Healthy returns an error if the coordinator cannot go on without a restart: its loop has ended with an error, or
 // a lock is not released within the patience of the caller.
 func (c *Coordinator) Healthy(patience time.Duration) error {
-	c.health.mu.Lock()
-	if c.health.ended != nil {
-		defer c.health.mu.Unlock()
-		return fmt.Errorf("the coordinator has stopped: %w", c.health.ended)
+	c.admin.health.mu.Lock()
+	if c.admin.health.ended != nil {
+		defer c.admin.health.mu.Unlock()
+		return fmt.Errorf("the coordinator has stopped: %w", c.admin.health.ended)
 	}
-	done := c.health.checking
+	done := c.admin.health.checking
 	if done == nil || isClosed(done) { // at most one check waits for locks
 		done = make(chan struct{})
-		c.health.checking = done
+		c.admin.health.checking = done
 		go func() {
 			defer close(done)
 			_ = c.Status()
 		}()
 	}
-	c.health.mu.Unlock()
+	c.admin.health.mu.Unlock()
 	t := time.NewTimer(patience)
 	defer t.Stop()
 	select {
@@ -60,9 +60,9 @@ func isClosed(c chan struct{}) bool {
 
 // noteEnd remembers why Run ended.
 func (c *Coordinator) noteEnd(err error) {
-	c.health.mu.Lock()
-	defer c.health.mu.Unlock()
-	c.health.ended = err
+	c.admin.health.mu.Lock()
+	defer c.admin.health.mu.Unlock()
+	c.admin.health.ended = err
 }
 
 // Ready returns an error if the coordinator cannot serve devices: it has no run, or its state folder cannot be
@@ -71,12 +71,12 @@ func (c *Coordinator) Ready() error {
 	if !c.begun() {
 		return errors.New("no run has begun")
 	}
-	c.health.mu.Lock()
-	defer c.health.mu.Unlock()
-	if now := time.Now(); c.health.probed.IsZero() || now.Sub(c.health.probed) >= probeEvery {
-		c.health.probed, c.health.writable = now, probe(c.opt.Dir)
+	c.admin.health.mu.Lock()
+	defer c.admin.health.mu.Unlock()
+	if now := time.Now(); c.admin.health.probed.IsZero() || now.Sub(c.admin.health.probed) >= probeEvery {
+		c.admin.health.probed, c.admin.health.writable = now, probe(c.opt.Dir)
 	}
-	return c.health.writable
+	return c.admin.health.writable
 }
 
 // probe writes a small file to a folder and removes it.

@@ -32,9 +32,9 @@ func newDurations() durations {
 
 // ObserveCall measures a call of a device or an operator, by the last word of its path.
 func (c *Coordinator) ObserveCall(call string, took time.Duration) {
-	h := c.durations.calls[call]
+	h := c.admin.durations.calls[call]
 	if h == nil {
-		h = c.durations.calls["other"]
+		h = c.admin.durations.calls["other"]
 	}
 	h.Observe(took.Seconds())
 }
@@ -93,7 +93,7 @@ func (c *Coordinator) writeRunMetrics(w *openmetrics.Writer) {
 		}
 	}
 	w.Family("tacit_round_duration_seconds", openmetrics.Hist, "seconds", "Duration of rounds.")
-	w.Histogram(c.durations.rounds)
+	w.Histogram(c.admin.durations.rounds)
 }
 
 func (c *Coordinator) writeCountMetrics(w *openmetrics.Writer) {
@@ -113,7 +113,7 @@ func (c *Coordinator) writeCountMetrics(w *openmetrics.Writer) {
 	}
 	w.Family("tacit_request_duration_seconds", openmetrics.Hist, "seconds", "Duration of calls, by call.")
 	for _, call := range calls {
-		w.Histogram(c.durations.calls[call], openmetrics.Label{Name: "call", Value: call})
+		w.Histogram(c.admin.durations.calls[call], openmetrics.Label{Name: "call", Value: call})
 	}
 	s := c.st.Stats()
 	counter := func(name, unit, help string, n uint64) { w.One(name, openmetrics.Counter, unit, help, float64(n)) }

@@ -28,7 +28,8 @@ func writeProcessMetrics(w *openmetrics.Writer, dir string) {
 	var pages, resident uint64
 	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
 		if n, _ := fmt.Sscan(string(b), &pages, &resident); n == 2 {
-			gauge("process_resident_memory_bytes", "bytes", "Resident memory.", float64(resident)*float64(os.Getpagesize()))
+			bytes := float64(resident) * float64(os.Getpagesize())
+			gauge("process_resident_memory_bytes", "bytes", "Resident memory.", bytes)
 		}
 	}
 	if open, err := os.ReadDir("/proc/self/fd"); err == nil {

@@ -145,7 +145,8 @@ func TestReadyNeedsARunAndAWritableFolder(t *testing.T) {
 	if err := r.c.Ready(); err != nil {
 		t.Error(err)
 	}
-	if err := probe(filepath.Join(r.dir, "nowhere")); err == nil || !strings.Contains(err.Error(), "cannot be written") {
+	err := probe(filepath.Join(r.dir, "nowhere"))
+	if err == nil || !strings.Contains(err.Error(), "cannot be written") {
 		t.Errorf("a folder that is missing: %v", err)
 	}
 }

@@ -135,7 +135,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 		return err
 	}
 	c.progress.endRound(took)
-	c.durations.rounds.Observe(took.Seconds())
+	c.admin.durations.rounds.Observe(took.Seconds())
 	c.progress.count("rounds", 1)
 	event := Event{
 		Round: t + 1, Rounds: c.settings().Rounds, Version: c.models.Last(), Counted: outcome.Counted,
