@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"path/filepath"
 
 	"connectrpc.com/connect"
 
@@ -123,7 +124,8 @@ func (c *Coordinator) Config() rpc.Config {
 	return rpc.Config{
 		Federation: deviceAPI{c}, ID: c.identity.id[:], Lookup: c.lookup, Now: c.opt.Now,
 		Observe: c.ObserveCall, Authorize: c.authorize,
-		Mounts: []rpc.Mount{{Prefix: rpc.AdminPrefix, Handler: c.serveAdmin}},
+		Mounts:    []rpc.Mount{{Prefix: rpc.AdminPrefix, Handler: c.serveAdmin}},
+		ClockFile: filepath.Join(c.opt.Dir, "clock"),
 	}
 }
 

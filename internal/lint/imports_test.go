@@ -68,7 +68,7 @@ var table = map[string]row{
 	"internal/pb": {pure: true, may: none, out: list("google.golang.org/protobuf/reflect/protoreflect " +
 		"google.golang.org/protobuf/runtime/protoimpl")},
 	"internal/pb/pbconnect": {may: list("internal/pb")},
-	"internal/rpc":          {may: list("wire internal/pb internal/pb/pbconnect")},
+	"internal/rpc":          {may: list("wire internal/atomicfile internal/pb internal/pb/pbconnect")},
 	"internal/pb/gen":       {may: none},
 
 	"device": {may: list("internal/engine/local internal/engine/round privacy/account wire internal/pb " +

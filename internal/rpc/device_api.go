@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -176,9 +177,13 @@ func (s *Server) verify(r *http.Request, limit int) (*wire.Auth, Caller, error) 
 		return nil, Caller{}, Refuse(BadSignature, connect.CodeUnauthenticated,
 			"the signature does not match the request")
 	}
-	if last, ok := s.replay.accept(auth.Key, auth.TimeMs, s.config.Now().UnixMilli()); !ok {
+	if last, ok := s.replay.accept(auth.Key, auth.TimeMs, s.requests.now()); !ok {
 		return nil, Caller{}, timeError(Replayed, max(s.clock(), last+1), "the time of the request is %d ms before "+
 			"the key's last request: times must increase", last-auth.TimeMs)
+	}
+	if err := s.requests.keepAhead(); err != nil {
+		// The request is accepted: after a restart its time could only be used again if the wall clock is set back.
+		s.fault(path, Internal, fmt.Errorf("cannot save the clock of requests: %w", err))
 	}
 	if wait := s.keyRate.allow(auth.Key, time.Now()); wait > 0 {
 		return nil, Caller{}, slowDown(wait, "too many calls with this key")

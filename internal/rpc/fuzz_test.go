@@ -45,6 +45,7 @@ func bench(t testing.TB, key ed25519.PrivateKey) (*fakeCoordinator, *Server, *at
 	c := st.config(Limits{PieceBytes: 1 << 12, AdminBytes: 1 << 12, AddressRate: -1, KeyRate: -1})
 	c.Federation, c.Start = quiet{st}, time.UnixMilli(1_700_000_000_000)
 	c.Now = func() time.Time { return time.UnixMilli(clock.Load()) }
+	c.elapsed = func() time.Duration { return time.Duration(clock.Load()-1_800_000_000_000) * time.Millisecond }
 	return st, must[*Server](t)(NewServer(c)), clock
 }
 

@@ -9,8 +9,7 @@ import (
 	"connectrpc.com/connect"
 )
 
-// The time of a request may differ from the server's clock by this much. After a restart a server
-// refuses times that the server before it may have accepted, which end maxAhead after its start.
+// The time of a request may differ from the server's clock by this much. See requestClock.
 const (
 	maxBehind = 2 * time.Minute
 	maxAhead  = 10 * time.Second
@@ -54,19 +53,19 @@ func (g *replayGuard) forget(key [32]byte, ms int64) {
 
 // clock returns a request time that the server accepts now.
 func (s *Server) clock() int64 {
-	return max(s.config.Now().UnixMilli(), s.start+maxAhead.Milliseconds())
+	return max(s.requests.now(), s.requests.floor)
 }
 
 // checkTime checks the time of a request.
 func (s *Server) checkTime(ms int64) error {
-	now := s.config.Now().UnixMilli()
+	now := s.requests.now()
 	switch {
 	case ms < now-maxBehind.Milliseconds() || ms > now+maxAhead.Milliseconds():
 		return timeError(StaleTime, s.clock(),
 			"the time of the request differs from the coordinator's clock by %d ms: "+
 				"must be at most %d ms behind and %d ms ahead", ms-now, maxBehind.Milliseconds(),
 			maxAhead.Milliseconds())
-	case ms < s.start+maxAhead.Milliseconds():
+	case ms < s.requests.floor:
 		return timeError(StaleTime, s.clock(), "the time of the request may have been used before the coordinator was "+
 			"restarted")
 	}

@@ -207,11 +207,13 @@ type testServer struct {
 }
 
 func (s *fakeCoordinator) config(limits Limits) Config {
+	start := s.now()
 	return Config{
 		Federation: s, ID: federation, Lookup: s.lookup, Mounts: []Mount{{Prefix: AdminPrefix, Handler: s.admin}},
 		Authorize: func(token string) (Operator, bool) { return Operator{Name: "test"}, token == "operator" },
 		Now:       s.now,
 		Start:     time.Now().Add(-time.Hour), Limits: limits,
+		elapsed: func() time.Duration { return s.now().Sub(start) },
 		Fault: func(procedure string, err error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -230,7 +232,13 @@ func (s *fakeCoordinator) open(t testing.TB, limits Limits, secure bool) *testSe
 // serve is open with exactly these limits.
 func (s *fakeCoordinator) serve(t testing.TB, limits Limits, secure bool) *testServer {
 	t.Helper()
-	out := &testServer{fakeCoordinator: s, server: must[*Server](t)(NewServer(s.config(limits)))}
+	return s.start(t, s.config(limits), secure)
+}
+
+// start is serve with a config.
+func (s *fakeCoordinator) start(t testing.TB, c Config, secure bool) *testServer {
+	t.Helper()
+	out := &testServer{fakeCoordinator: s, server: must[*Server](t)(NewServer(c))}
 	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	out.addr = l.Addr().String()
 	out.url = "http://" + out.addr

@@ -92,11 +92,15 @@ type Config struct {
 	Lookup func(key [32]byte) (deviceID uint32, err error)
 	// Authorize returns the operator whose token it is. Many goroutines call it. Nil refuses all tokens.
 	Authorize func(token string) (Operator, bool)
-	// Now is the clock that the times of requests must follow; nil means time.Now. The server refuses
-	// times up to shortly after Start, so that requests from before a restart cannot be replayed; zero
-	// means now. Clients learn the accepted time from Hello.
-	Now    func() time.Time
-	Start  time.Time
+	// Now is the wall clock, which the server reads once, at its start; nil means time.Now. The times of
+	// requests must follow a clock that begins there and does not follow later steps of the wall clock. Clients
+	// learn it from Hello. The server refuses times up to shortly after Start, or up to the time in ClockFile,
+	// so that requests from before a restart cannot be replayed; zero means now.
+	Now       func() time.Time
+	Start     time.Time
+	ClockFile string               // keeps the clock across restarts, even if the wall clock is set back; "" means none
+	elapsed   func() time.Duration // of tests; nil means the monotonic clock
+
 	Limits Limits
 	Mounts []Mount // handlers of other paths
 	// Observe, if set, receives the duration of each request and its call: the name of a procedure, admin for
@@ -113,7 +117,7 @@ type Config struct {
 type Server struct {
 	config      Config
 	limits      Limits
-	start       int64
+	requests    *requestClock
 	next        http.Handler
 	errors      *connect.ErrorWriter
 	addressRate *rateLimiter[netip.Prefix]
@@ -149,9 +153,13 @@ func NewServer(c Config) (*Server, error) {
 	if c.Start.IsZero() {
 		c.Start = c.Now()
 	}
+	clock, err := newRequestClock(c.Now(), c.Start.Add(maxAhead).UnixMilli(), c.elapsed, c.ClockFile)
+	if err != nil {
+		return nil, err
+	}
 	l := c.Limits
 	s := &Server{
-		config: c, limits: l, start: c.Start.UnixMilli(), errors: connect.NewErrorWriter(),
+		config: c, limits: l, requests: clock, errors: connect.NewErrorWriter(),
 		refused:     map[string]uint64{},
 		addressRate: newRateLimiter[netip.Prefix](l.AddressRate, 10*l.AddressRate, maxKeys),
 		keyRate:     newRateLimiter[[32]byte](l.KeyRate, 10*l.KeyRate, maxKeys),
