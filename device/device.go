@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/tacit-rec/tacit/internal/engine/local"
@@ -39,6 +40,10 @@ type Options struct {
 	// apply then. Nil means a workspace for this device alone.
 	Workspace *Workspace
 
+	// Software is the name and the version of the program, which the operator of the coordinator sees. Empty
+	// means tacit and its version.
+	Software string
+
 	// HoldOut keeps the newest item out of training, for evaluation. Without it a device
 	// contributes zeros to evaluations.
 	HoldOut bool
@@ -69,6 +74,7 @@ type Device struct {
 	conn Conn
 
 	limits    *pb.Limits
+	showHeld  bool          // the coordinator asks for the manifest of the device's model
 	connected bool          // Hello was answered on this connection
 	greeted   bool          // Hello was answered in this step
 	restAfter time.Duration // pause that the coordinator asked for after the last report
@@ -113,6 +119,9 @@ func Open(opt Options) (*Device, error) {
 	if opt.Sleep == nil {
 		opt.Sleep = sleep
 	}
+	if opt.Software == "" {
+		opt.Software = software()
+	}
 	if opt.Duty <= 0 || opt.Duty > 1 {
 		opt.Duty = 1
 	}
@@ -130,6 +139,14 @@ func Open(opt Options) (*Device, error) {
 			"use another state file", ErrDeterministic)
 	}
 	return d, nil
+}
+
+// software names this program, as the operator's device list shows it.
+func software() string {
+	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
+		return "tacit " + b.Main.Version
+	}
+	return "tacit"
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -72,6 +72,9 @@ type fakeMasking struct {
 
 // fakeFaults makes a fakeCoordinator behave in unusual ways, and counts downloads.
 type fakeFaults struct {
+	asks      bool                 // ask for the manifest that a device has
+	state     string               // of the coordinator
+	request   *pb.CheckInRequest   // the last one
 	idle      bool                 // assign no tasks
 	closes    bool                 // answer that reports are not counted
 	lost      bool                 // lose the next counted report
@@ -245,17 +248,18 @@ func (f *fakeCoordinator) roundOf(k pb.Kind) string { return fmt.Sprint(k, f.rou
 func (c *conn) CheckIn(_ context.Context, r *pb.CheckInRequest) (out *pb.CheckInResponse, err error) {
 	f := c.f
 	return out, c.do("check-in", func() error {
-		f.last = r.LastReport
+		f.last, f.request = r.LastReport, r
 		id, ok := f.ids[c.key]
 		if !ok {
 			return refusal("unknown_key")
 		}
-		out = &pb.CheckInResponse{}
+		out = &pb.CheckInResponse{ShowHeld: f.asks}
 		if r.ModelVersion != f.version {
 			out.Manifest = f.signed
 		}
 		if f.idle || f.counted[f.roundOf(f.kind)][id] != nil || f.masking && !f.repeats && f.arrived[0][id] {
-			out.Action = &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 50, Reason: "others are not done" + f.why}}
+			wait := &pb.Wait{AfterMs: 50, Reason: "others are not done" + f.why, State: f.state}
+			out.Action = &pb.CheckInResponse_Wait{Wait: wait}
 			return nil
 		}
 		t := &pb.Task{

@@ -147,6 +147,7 @@ type About struct {
 	DeviceID       uint32    `json:"seat"`
 	Deterministic  bool      `json:"rehearsal"`
 	Paused         bool      `json:"paused"`
+	Coordinator    string    `json:"coordinator,omitempty"` // state of the coordinator, such as paused or disk-full
 	Events         int       `json:"events"`
 	KeepLast       int       `json:"keep_last"`
 	KeepDays       int       `json:"keep_days"`
@@ -170,7 +171,7 @@ func (d *Device) About() (*About, error) {
 	r := d.record
 	a := &About{
 		Federation: r.Name, Key: fmt.Sprintf("%x", d.Key()), Enrolled: r.Enrolled, DeviceID: r.DeviceID,
-		Deterministic: r.Deterministic, Paused: r.Paused,
+		Deterministic: r.Deterministic, Paused: r.Paused, Coordinator: r.CoordinatorState,
 		Events: len(r.History.Events), KeepLast: r.History.Last, KeepDays: r.History.Days, Features: r.Features,
 		Settings: r.Settings, Log: r.Log, DownloadedBytes: r.Downloads.Bytes, DownloadedTotal: r.Downloads.Total,
 	}

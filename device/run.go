@@ -37,16 +37,27 @@ func (d *Device) Run(ctx context.Context, onStep func(StepResult, error)) error 
 	}
 }
 
-// sleepUntil sleeps until the next step, or until a paused device is resumed by any process.
+// sleepSlice is how long a device sleeps at once. Timers stop while a computer is suspended; between two
+// slices the device looks at the clock.
+const sleepSlice = time.Minute
+
+// sleepUntil sleeps until the next step, or until a paused device is resumed by any process. A clock that
+// was set forward ends it early, which costs one check-in; one that was set back changes nothing.
 func (d *Device) sleepUntil(ctx context.Context, wait time.Duration) error {
-	for d.record != nil && d.record.Paused && wait > pausePoll {
-		if err := d.opt.Sleep(ctx, pausePoll); err != nil {
+	start := d.opt.Now().Round(0) // without the monotonic clock
+	for slept := time.Duration(0); slept < wait; {
+		paused := d.record != nil && d.record.Paused
+		slice := min(wait-slept, sleepSlice)
+		if paused {
+			slice = min(slice, pausePoll)
+		}
+		if err := d.opt.Sleep(ctx, slice); err != nil {
 			return err
 		}
-		wait -= pausePoll
-		if d.refresh() != nil || !d.record.Paused {
+		slept = max(slept+slice, d.opt.Now().Round(0).Sub(start))
+		if paused && (d.refresh() != nil || !d.record.Paused) {
 			return nil // the next step returns the error
 		}
 	}
-	return d.opt.Sleep(ctx, wait)
+	return ctx.Err()
 }

@@ -22,8 +22,10 @@ type record struct {
 	Federation     []byte `json:"federation,omitempty"`
 	Name           string `json:"name,omitempty"`
 	CoordinatorKey []byte `json:"coordinator,omitempty"` // key that signs manifests
-	DeviceID       uint32 `json:"seat"`
-	Enrolled       bool   `json:"enrolled,omitempty"`
+	// CoordinatorState is what the coordinator said when it had no task.
+	CoordinatorState string `json:"coordinator_state,omitempty"`
+	DeviceID         uint32 `json:"device_id"`
+	Enrolled         bool   `json:"enrolled,omitempty"`
 
 	Manifest  []byte    `json:"manifest,omitempty"` // of the current model
 	Signature []byte    `json:"signature,omitempty"`

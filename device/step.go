@@ -16,11 +16,12 @@ import (
 type StepResult struct {
 	// Action is waited, paused, stayed away, declined, trained, evaluated or counted items.
 	Action       string        `json:"did"`
-	Reason       string        `json:"why,omitempty"`      // why the device did nothing
-	Finished     bool          `json:"finished,omitempty"` // all rounds of the run are done
-	State        string        `json:"fate,omitempty"`     // of the report: counted, closed, or empty if not known yet
-	Round        uint32        `json:"round,omitempty"`    // from 0
-	ModelVersion uint64        `json:"model"`              // version that the device has
+	Reason       string        `json:"why,omitempty"`         // why the device did nothing
+	Coordinator  string        `json:"coordinator,omitempty"` // state of the coordinator, such as paused or disk-full
+	Finished     bool          `json:"finished,omitempty"`    // all rounds of the run are done
+	State        string        `json:"fate,omitempty"`        // of the report: counted, closed, or empty if not known yet
+	Round        uint32        `json:"round,omitempty"`       // from 0
+	ModelVersion uint64        `json:"model"`                 // version that the device has
 	Samples      int           `json:"samples,omitempty"`
 	Bytes        int           `json:"bytes,omitempty"` // size of the report, or of all messages of a masked attempt
 	After        time.Duration `json:"after_ns"`        // when to step again
@@ -29,7 +30,7 @@ type StepResult struct {
 // Waits of a device that has nothing to do.
 const (
 	idleWait = time.Minute
-	maxWait  = time.Hour
+	maxWait  = 24 * time.Hour // the coordinator asks for minutes to hours when it is idle
 )
 
 // Step checks in once and performs the task that the coordinator assigns, if any. After an error
@@ -77,6 +78,7 @@ func (d *Device) checkIn(ctx context.Context) (StepResult, error) {
 	if err != nil {
 		return StepResult{After: time.Second}, err
 	}
+	d.showHeld = resp.ShowHeld
 	if resp.Manifest != nil {
 		if err := d.adopt(ctx, resp.Manifest); err != nil {
 			return StepResult{After: time.Second}, err
@@ -93,15 +95,35 @@ func (d *Device) checkIn(ctx context.Context) (StepResult, error) {
 		return StepResult{After: idleWait}, err
 	}
 	after := min(max(time.Duration(w.GetAfterMs())*time.Millisecond, 10*time.Millisecond), maxWait)
-	finished := w.GetFinished() || w.GetReason() == "done" // coordinators of earlier releases send no flag
-	return StepResult{Action: "waited", Reason: w.GetReason(), Finished: finished, After: after}, nil
+	if err := d.noteCoordinator(w.GetState()); err != nil {
+		return StepResult{After: after}, err
+	}
+	return StepResult{
+		Action: "waited", Reason: w.GetReason(), Coordinator: w.GetState(), Finished: w.GetFinished(), After: after,
+	}, nil
 }
 
-// checkInRequest names the model that the device has and its last counted report.
+// noteCoordinator saves the state of the coordinator for its owner if it has changed.
+func (d *Device) noteCoordinator(state string) error {
+	if d.record.CoordinatorState == state {
+		return nil
+	}
+	return d.update(func(r *record) error {
+		r.CoordinatorState = state
+		return nil
+	})
+}
+
+// checkInRequest names the model that the device has and its last counted report. If the coordinator asked
+// for it, the request contains the signed manifest of that model: a coordinator that was restored from a
+// backup learns from it that it is old.
 func (d *Device) checkInRequest() *pb.CheckInRequest {
-	req := &pb.CheckInRequest{}
+	req := &pb.CheckInRequest{Software: d.opt.Software}
 	if m, err := d.manifest(); err == nil && d.complete(m) {
 		req.ModelVersion = m.Version
+		if d.showHeld {
+			req.Held = &pb.SignedManifest{Body: d.record.Manifest, Signature: d.record.Signature}
+		}
 	}
 	if s := d.record.Train; s != nil && s.State == counted {
 		req.LastReport = &pb.LastReport{Run: s.Run, Round: s.Round, Digest: s.Digest}

@@ -143,10 +143,11 @@ func (w *Workspace) stateShape() string {
 	return s
 }
 
-// privateState returns the private state of a run, or a new one.
+// privateState returns the private state of a run, or a new one. A run that continues the model of the
+// run before keeps the state of earlier runs if its layout fits.
 func (w *Workspace) privateState(r *record, run []byte) (local.State, error) {
 	st := w.mem.NewState(nil)
-	if len(r.state) == 0 || !bytes.Equal(r.Run, run) || r.Shape != w.stateShape() {
+	if len(r.state) == 0 || !bytes.Equal(r.Run, run) && !w.spec.Continues || r.Shape != w.stateShape() {
 		return st, nil
 	}
 	in := bytes.NewReader(r.state)
