@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +43,8 @@ import (
 type Options struct {
 	Dir   string           // the folder of all its state; required
 	Now   func() time.Time // defaults to time.Now
-	Warn  func(string)     // receives warnings for the operator; may be nil
+	Log   *slog.Logger     // receives records for the operator; may be nil
+	Warn  func(string)     // receives warnings for the operator; defaults to Log
 	Rate  float64          // check-ins per second of all devices together; defaults to 2000
 	Event func(Event)      // receives an event after each round; may be nil
 	// Features are columns that the method reads, for a run that begins or that an older program
@@ -128,8 +130,11 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
 	if opt.Warn == nil {
-		opt.Warn = func(string) {}
+		opt.Warn = func(text string) { opt.Log.Warn(text) }
 	}
 	if opt.Rate == 0 {
 		opt.Rate = 2000
@@ -140,6 +145,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	}
 	c = &Coordinator{opt: opt, st: st, admin: admin{durations: newDurations()}, ready: make(chan struct{})}
 	c.latest.Store(&current{})
+	c.progress.log = opt.Log
 	c.progress.set(Starting, "starting")
 	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {

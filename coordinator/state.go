@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -24,6 +25,8 @@ const (
 
 // progress is what people and devices see of a coordinator while it runs.
 type progress struct {
+	log *slog.Logger // records changes of the state; may be nil
+
 	mu        sync.Mutex
 	state     State
 	message   string // for people
@@ -37,6 +40,9 @@ type progress struct {
 func (p *progress) set(s State, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.log != nil && p.state != s {
+		p.log.Info("state changed", "state", string(s), "message", message)
+	}
 	p.state, p.message = s, message
 }
 

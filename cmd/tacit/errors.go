@@ -47,6 +47,12 @@ func (a *app) fail(err error) int {
 		_ = a.print(envelope{Schema: result.Schema, Status: "error", Exit: code, Error: &f})
 		return code
 	}
+	if l := a.records.Load(); l != nil {
+		if code != exitStopped {
+			l.Error(f.Message, "hint", f.Hint, "exit_code", code)
+		}
+		return code
+	}
 	fmt.Fprintf(a.err, "tacit: %s\n", f.Message)
 	if f.Hint != "" {
 		fmt.Fprintf(a.err, "       %s\n", f.Hint)

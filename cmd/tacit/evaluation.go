@@ -39,7 +39,7 @@ func evaluationProgress(s *coordinator.Status) string {
 
 // showEvaluations prints the progress of long evaluations until ctx is done.
 func (a *app) showEvaluations(ctx context.Context, c *coordinator.Coordinator) {
-	if a.quiet {
+	if a.quiet || a.records.Load() != nil {
 		return
 	}
 	tick := time.NewTicker(2 * time.Second)

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -33,7 +35,8 @@ const (
 const exitCodesText = `  0    success
   1    failure that better input would not prevent, such as a full disk
   2    invalid input: a flag, a setting or a file; the message names it and what to type instead
-  130  interrupted by Ctrl-C or SIGTERM; runs and searches with -o DIR, and downloads, can be resumed
+  130  interrupted by Ctrl-C or SIGTERM; runs and searches with -o DIR, and downloads, can be resumed.
+       tacit serve exits with 0 after SIGTERM, because stopping it is not a failure
 
 With --format json, the field exit_code of the output holds the same number.`
 
@@ -46,6 +49,10 @@ type app struct {
 	all      bool // --help shows every flag
 	noted    bool // the notes on cohort and sums were printed
 	pages    map[*cobra.Command]helpPage
+
+	log        *slog.Logger                // of serve
+	records    atomic.Pointer[slog.Logger] // the same, if it is not for people
+	terminated atomic.Bool                 // SIGTERM arrived
 }
 
 func main() {
@@ -58,14 +65,15 @@ func run(args []string, out, errw io.Writer) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	a := &app{out: out, err: errw}
 	go func() {
-		<-signals
-		fmt.Fprintln(errw, "\nstopping at the next safe point; press Ctrl-C again to quit at once")
+		first := <-signals
+		a.terminated.Store(first == syscall.SIGTERM)
+		a.sayStopping(first)
 		cancel()
 		<-signals
 		os.Exit(exitStopped)
 	}()
-	a := &app{out: out, err: errw}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(out)
@@ -124,7 +132,7 @@ func (a *app) root() *cobra.Command {
 			a.serveCmd(), a.adminCmd(), a.deviceCmd(), a.recommendCmd(), a.fleetCmd(),
 		}},
 		{"maintain", "Maintain:", []*cobra.Command{
-			a.doctorCmd(), a.benchCmd(), a.docsCmd(), a.completionCmd(), a.versionCmd(),
+			a.doctorCmd(), a.healthCmd(), a.benchCmd(), a.docsCmd(), a.completionCmd(), a.versionCmd(),
 		}},
 	} {
 		c.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

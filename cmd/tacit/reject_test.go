@@ -240,7 +240,7 @@ func TestServeLeavesOtherFoldersAlone(t *testing.T) {
 	if code != exitFailed || !strings.Contains(errs, "another coordinator may be running") {
 		t.Errorf("exit %d, so that systemd does not try again: %s", code, errs)
 	}
-	if runtime.GOOS == "linux" && !strings.Contains(errs, fmt.Sprintf("in use by process %d\n", os.Getpid())) {
+	if runtime.GOOS == "linux" && !strings.Contains(errs, fmt.Sprintf("in use by process %d", os.Getpid())) {
 		t.Errorf("it does not name this process: %s", errs)
 	}
 	if _, err := os.Stat(dir); err == nil {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -35,6 +34,8 @@ type serveFlags struct {
 	deadline                                           time.Duration
 	insecure, deterministic, repair                    bool
 	users, rowColumns                                  []string
+	metrics                                            string
+	logs                                               logFlags
 }
 
 const serveLong = `
@@ -76,9 +77,12 @@ func (a *app) serveCmd() *cobra.Command {
 	dataDirFlag(c.Flags(), &f.dataDir)
 	f.runFlags(c)
 	fl.BoolVar(&f.insecure, "insecure", false, "no TLS: anyone on the network path can read models and updates")
+	fl.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz on this `address`, without TLS")
+	fl.StringVar(&f.logs.format, "log-format", "auto", "`auto`, text or json; auto: lines for people on a terminal")
+	fl.StringVar(&f.logs.level, "log-level", "", "`debug`, info, warn or error; default: info, on a terminal warn")
 	fl.BoolVar(&f.repair, "repair", false, "move damaged files of the state folder aside, list what was lost, and stop")
 	a.describe(c, serveDetails,
-		flagsUnder("Server", "listen state", "name cert cert-key insecure repair"),
+		flagsUnder("Server", "listen state metrics", "name cert cert-key insecure log-format log-level repair"),
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
@@ -135,10 +139,10 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) error {
 	var items []*pb.Item
 	var settings coordinator.Settings
-	opt := coordinator.Options{
-		Dir: f.state, Warn: func(text string) { fmt.Fprintf(a.err, "tacit: %s\n", text) },
-		Event: a.roundEnded,
+	if err := a.setLog(&f.logs); err != nil {
+		return err
 	}
+	opt := coordinator.Options{Dir: f.state, Log: a.log, Event: a.roundEnded}
 	if spec != nil {
 		var err error
 		if items, err = a.runItems(spec, f, &opt); err != nil {
@@ -156,8 +160,13 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 		return err
 	}
 	defer l.Close()
+	m, err := a.startMonitor(f.metrics)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
 	if err := os.MkdirAll(f.state, 0o700); err != nil {
-		return input(err, "choose another folder with --state")
+		return failed(err, "choose another folder with --state")
 	}
 	c, err := coordinator.Open(opt)
 	var damage *store.Damage
@@ -177,7 +186,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 			return input(err, hint)
 		}
 	}
-	return a.listen(ctx, c, f, l)
+	m.c.Store(c)
+	err = a.listen(ctx, c, f, l)
+	if a.terminated.Load() && errors.Is(err, context.Canceled) {
+		return nil // a server that is told to stop has not failed
+	}
+	return err
 }
 
 // openPort listens on --listen.
@@ -191,7 +205,7 @@ func (f *serveFlags) openPort() (net.Listener, error) {
 		return nil, failed(fmt.Errorf("cannot listen on %s: the port is in use%s", f.listen, portOwner(f.listen)),
 			"another coordinator may be running; --listen 127.0.0.1:0 chooses a free port")
 	case err != nil:
-		return nil, input(fmt.Errorf("cannot listen on %s: %w", f.listen, err), "choose another address with --listen")
+		return nil, failed(fmt.Errorf("cannot listen on %s: %w", f.listen, err), "choose another address with --listen")
 	}
 	return l, nil
 }
@@ -306,7 +320,7 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 	config := c.Config()
 	c.SetAdminToken(w.Admin)
 	config.Limits = rpc.Limits{AddressConns: 4096, Conns: 8192, AddressRate: -1, KeyRate: 200}
-	config.Fault = func(procedure string, err error) { fmt.Fprintf(a.err, "tacit: %s: %v\n", procedure, err) }
+	config.Fault = func(call string, err error) { a.log.Error("internal error", "call", call, "error", err) }
 	server, err := rpc.NewServer(config)
 	if err != nil {
 		return err
@@ -315,6 +329,7 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 		return err
 	}
 	a.writeServing(w, f, c)
+	a.log.Info("listening", "url", w.URL, "pin", w.Pin, "state_folder", f.state, "version", version)
 	return a.runCoordinator(ctx, c, server, server.HTTP(secure), server.Listener(l))
 }
 
@@ -324,7 +339,7 @@ func (a *app) runCoordinator(ctx context.Context, c *coordinator.Coordinator, se
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h.ErrorLog = log.New(a.err, "tacit: ", 0)
+	h.ErrorLog = a.errorLog()
 	c.CountRefusals(server.Refused)
 	ended := make(chan error, 2)
 	go func() { ended <- c.Run(ctx) }()

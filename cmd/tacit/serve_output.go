@@ -9,6 +9,10 @@ import (
 
 // roundEnded prints a line for a round that ended.
 func (a *app) roundEnded(e coordinator.Event) {
+	if l := a.records.Load(); l != nil {
+		logRound(l, e)
+		return
+	}
 	if a.quiet {
 		return
 	}
