@@ -147,7 +147,7 @@ func (c *Coordinator) audit(r *http.Request, path string) (end func(error), err 
 		if err != nil {
 			outcome = rpc.Code(err)
 		}
-		c.opt.Log.Info("admin call", "call", r.Method+" "+path, "operator", rpc.OperatorFrom(r.Context()).Name,
+		c.opt.Info("admin call", "call", r.Method+" "+path, "operator", rpc.OperatorFrom(r.Context()).Name,
 			"remote", host, "outcome", outcome)
 		err = done(outcome)
 		if err == nil {

@@ -16,7 +16,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,10 +42,12 @@ import (
 type Options struct {
 	Dir   string           // the folder of all its state; required
 	Now   func() time.Time // defaults to time.Now
-	Log   *slog.Logger     // receives records for the operator; may be nil
-	Warn  func(string)     // receives warnings for the operator; defaults to Log
+	Warn  func(string)     // receives warnings for the operator; may be nil
 	Rate  float64          // check-ins per second of all devices together; defaults to 2000
 	Event func(Event)      // receives an event after each round; may be nil
+	// Info receives records of normal operation: a message, then keys and values as log/slog takes them. It may be
+	// nil.
+	Info func(message string, fields ...any)
 	// Features are columns that the method reads, for a run that begins or that an older program
 	// began. The coordinator keeps only their public part: the columns and the values of items.
 	Features *rows.Features
@@ -130,11 +131,11 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
+	if opt.Info == nil {
+		opt.Info = func(string, ...any) {}
 	}
 	if opt.Warn == nil {
-		opt.Warn = func(text string) { opt.Log.Warn(text) }
+		opt.Warn = func(string) {}
 	}
 	if opt.Rate == 0 {
 		opt.Rate = 2000
@@ -145,7 +146,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	}
 	c = &Coordinator{opt: opt, st: st, admin: admin{durations: newDurations()}, ready: make(chan struct{})}
 	c.latest.Store(&current{})
-	c.progress.log = opt.Log
+	c.progress.info = opt.Info
 	c.progress.set(Starting, "starting")
 	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -25,7 +24,7 @@ const (
 
 // progress is what people and devices see of a coordinator while it runs.
 type progress struct {
-	log *slog.Logger // records changes of the state; may be nil
+	info func(message string, fields ...any) // records changes of the state; may be nil
 
 	mu        sync.Mutex
 	state     State
@@ -40,8 +39,8 @@ type progress struct {
 func (p *progress) set(s State, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.log != nil && p.state != s {
-		p.log.Info("state changed", "state", string(s), "message", message)
+	if p.info != nil && p.state != s {
+		p.info("state changed", "state", string(s), "message", message)
 	}
 	p.state, p.message = s, message
 }

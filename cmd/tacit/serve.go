@@ -142,7 +142,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 	if err := a.setLog(&f.logs); err != nil {
 		return err
 	}
-	opt := coordinator.Options{Dir: f.state, Log: a.log, Event: a.roundEnded}
+	opt := coordinator.Options{
+		Dir: f.state, Warn: func(text string) { a.log.Warn(text) }, Info: a.log.Info, Event: a.roundEnded,
+	}
 	if spec != nil {
 		var err error
 		if items, err = a.runItems(spec, f, &opt); err != nil {

@@ -79,8 +79,8 @@ func TestServeIsMonitored(t *testing.T) {
 		!strings.Contains(errs, "no run has begun") {
 		t.Errorf("tacit health: exit %d, %s", code, errs)
 	}
-	code, _, errs := tacit("fleet", "-d", "world", "--world", "users=20,items=60,mean-rows=14", "-m", "fedmf", "--state",
-		dir, "--rounds", "2")
+	code, _, errs := tacit("fleet", "-d", "world", "--world", "users=20,items=60,mean-rows=14", "-m", "fedmf",
+		"--state", dir, "--rounds", "2")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
