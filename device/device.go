@@ -122,7 +122,7 @@ func Open(opt Options) (*Device, error) {
 	if opt.Software == "" {
 		opt.Software = software()
 	}
-	if opt.Duty <= 0 || opt.Duty > 1 {
+	if !(opt.Duty > 0 && opt.Duty <= 1) {
 		opt.Duty = 1
 	}
 	d := &Device{opt: opt}

@@ -329,8 +329,8 @@ func (p Policy) Check() error {
 	switch {
 	case p.Epsilon == 0 && p.Noise == 0:
 		return errors.New("dp requires a budget or a noise multiplier: add epsilon=8, or noise=1")
-	case !(p.Delta > 0 && p.Delta < 1):
-		return fmt.Errorf("delta=%g: must be above 0 and below 1, such as 1e-6", p.Delta)
+	case !(p.Delta >= minDelta && p.Delta < 1):
+		return fmt.Errorf("delta=%g: must be at least %g and below 1, such as 1e-6", p.Delta, minDelta)
 	case p.Clip == 0:
 		return errors.New("clip=0: noise requires a clipping bound; add clip=1")
 	case !(p.Clip >= minClip && p.Clip <= maxClip):
@@ -359,6 +359,9 @@ func (p Policy) Check() error {
 	case p.Metrics > 0 && p.Trust != Central:
 		return fmt.Errorf("metrics=%g: the coordinator adds this noise and would see the exact metrics; "+
 			"remove metrics or trust=%s", p.Metrics, p.Trust)
+	case p.Metrics > maxMetrics:
+		return fmt.Errorf("metrics=%g: must be at most %d, a noise multiplier beyond which metrics say nothing",
+			p.Metrics, maxMetrics)
 	case p.MinDevices < 1:
 		return fmt.Errorf("min-devices=%d: must be 1 or more", p.MinDevices)
 	}
@@ -369,5 +372,19 @@ func (p Policy) Check() error {
 // A clipping bound, adapted or not, lies between these.
 const minClip, maxClip = 1e-9, 1e9
 
-// ceil rounds up to an integer.
-func ceil(x float64) int64 { return int64(math.Ceil(x)) }
+// minDelta is the smallest delta. The tails of the noise are cut off where a share of it allows.
+const minDelta = 1e-30
+
+// maxMetrics is the largest noise multiplier of released metrics. Its noise is within the range of the
+// exact sampler, and an evaluation with more of it says nothing.
+const maxMetrics = 1000
+
+// ceil rounds up to an integer, at most 2^62: a deviation that an integer cannot hold must not become a
+// small one.
+func ceil(x float64) int64 {
+	const most = 1 << 62
+	if !(x < most) {
+		return most
+	}
+	return int64(math.Ceil(x))
+}

@@ -348,7 +348,8 @@ func (k *Stack) grid(r *terms) error {
 	}
 	bit := float64(bitDeviation(r.bit))
 	if k.Trust == Distributed && k.Adaptive != "off" &&
-		k.MaxCohort()*(BitLevels+12*math.Ceil(bit/math.Sqrt(float64(k.MinDevices)))) >= 1<<31 || bit > maxSigma {
+		k.MaxCohort()*(BitLevels+12*math.Ceil(bit/math.Sqrt(float64(k.MinDevices)))) >= 1<<31 ||
+		bit*math.Sqrt(k.maxDraws()) > maxSigma {
 		return fmt.Errorf("bit-noise=%.3g exceeds the range of exact integers; use a smaller bit-noise", r.bit)
 	}
 	r.deviation = k.deviation(r, r.levels)

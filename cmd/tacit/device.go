@@ -155,6 +155,9 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if err := f.checkAddress(); err != nil {
 		return err
 	}
+	if !(f.duty > 0 && f.duty <= 1) {
+		return input(fmt.Errorf("--duty %g: must be above 0 and at most 1", f.duty), "")
+	}
 	events, features, err := f.events()
 	if err != nil {
 		return err

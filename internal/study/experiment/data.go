@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -51,8 +52,8 @@ func (s *Settings) dataOptions() (data.Options, error) {
 	opt := data.Options{Sep: s.Sep, Header: s.Header, Columns: s.Columns, Dedup: s.Dedup, MinRows: s.MinRows}
 	if s.Threshold != "" {
 		x, err := strconv.ParseFloat(s.Threshold, 32)
-		if err != nil {
-			return opt, AsInput(fmt.Errorf("threshold = %q: must be a number", s.Threshold), "")
+		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return opt, AsInput(fmt.Errorf("threshold = %q: must be a finite number", s.Threshold), "")
 		}
 		opt.Threshold, opt.HasThreshold = float32(x), true
 	}
