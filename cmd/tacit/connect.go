@@ -43,11 +43,7 @@ func (w *localAccess) save(dir string) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, localAccessFile)
-	if err := atomicfile.Write(path, append(b, '\n')); err != nil {
-		return err
-	}
-	return os.Chmod(path, 0o600)
+	return atomicfile.WriteSecret(filepath.Join(dir, localAccessFile), append(b, '\n'))
 }
 
 func readLocalAccess(dir string) (*localAccess, error) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -32,7 +30,7 @@ type serveFlags struct {
 	devices, evalEvery, groupSize                      int
 	goal, minShare                                     float64
 	deadline                                           time.Duration
-	insecure, deterministic, repair                    bool
+	insecure, deterministic, repair, newPin            bool
 	users, rowColumns                                  []string
 	metrics                                            string
 	logs                                               logFlags
@@ -80,9 +78,11 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz on this `address`, without TLS")
 	fl.StringVar(&f.logs.format, "log-format", "auto", "`auto`, text or json; auto: lines for people on a terminal")
 	fl.StringVar(&f.logs.level, "log-level", "", "`debug`, info, warn or error; default: info, on a terminal warn")
+	fl.BoolVar(&f.newPin, "new-pin", false, "replace a lost certificate although devices know its pin")
 	fl.BoolVar(&f.repair, "repair", false, "move damaged files of the state folder aside, list what was lost, and stop")
 	a.describe(c, serveDetails,
-		flagsUnder("Server", "listen state metrics", "name cert cert-key insecure log-format log-level repair"),
+		flagsUnder("Server", "listen state metrics", "name cert cert-key new-pin insecure log-format log-level "+
+			"repair"),
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
@@ -169,6 +169,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 	defer m.Close()
 	if err := os.MkdirAll(f.state, 0o700); err != nil {
 		return failed(err, "choose another folder with --state")
+	}
+	if err := closeStateDir(f.state, opt.Warn); err != nil {
+		return err
 	}
 	c, err := coordinator.Open(opt)
 	var damage *store.Damage
@@ -289,6 +292,9 @@ func (a *app) runItems(spec *experiment.Spec, f *serveFlags, opt *coordinator.Op
 
 // listen serves on the network until ctx is done.
 func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFlags, l net.Listener) error {
+	if err := checkLocalAccess(f.state); err != nil {
+		return err
+	}
 	w := &localAccess{}
 	if old, err := readLocalAccess(f.state); err == nil {
 		w = old
@@ -298,20 +304,11 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 		rand.Read(b[:])
 		w.Admin = base64.RawURLEncoding.EncodeToString(b[:])
 	}
-	var secure *tls.Config
-	var err error
-	switch {
-	case f.insecure:
-		w.Pin = ""
-	case f.cert != "":
-		secure, _, err = rpc.LoadTLS(f.cert, f.key)
-		w.Pin = ""
-	default:
-		secure, w.Pin, err = rpc.MakeTLS(filepath.Join(f.state, "tls"))
-	}
+	secure, pin, err := f.secure(int(c.Status().Enrolled), func(text string) { a.log.Warn(text) })
 	if err != nil {
-		return input(err, "")
+		return err
 	}
+	w.Pin = pin
 	if w.Token, err = c.Token(1<<20, 7*24*time.Hour, "local"); err != nil {
 		return err
 	}

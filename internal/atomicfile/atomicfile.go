@@ -5,21 +5,36 @@ package atomicfile
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
 
-// Write replaces a file atomically, and creates its folder if necessary.
-func Write(path string, b []byte) error {
-	return WriteTo(path, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
-}
+// Write replaces a file atomically, and creates its folder if necessary. Everyone may read the file.
+func Write(path string, b []byte) error { return WriteTo(path, writeAll(b)) }
 
 // WriteTo is Write for content that is produced in pieces.
-func WriteTo(path string, write func(io.Writer) error) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+func WriteTo(path string, write func(io.Writer) error) error {
+	return replace(path, 0o644, 0o755, write)
+}
+
+// WriteSecret is Write for a file that only its owner may read, from the first byte on. It creates a folder that
+// only its owner may enter.
+func WriteSecret(path string, b []byte) error { return replace(path, secretMode, 0o700, writeAll(b)) }
+
+// secretMode is the mode with which os.CreateTemp creates files.
+const secretMode = 0o600
+
+func writeAll(b []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	}
+}
+
+// replace writes a temporary file, which has its mode before it has its name.
+func replace(path string, mode, folder fs.FileMode, write func(io.Writer) error) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), folder); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
@@ -35,7 +50,12 @@ func WriteTo(path string, write func(io.Writer) error) (err error) {
 	if err := write(f); err != nil {
 		return err
 	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+	if mode != secretMode {
+		if err := f.Chmod(mode); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

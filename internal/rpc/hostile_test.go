@@ -227,11 +227,11 @@ func TestCutsAClientThatDoesNotRead(t *testing.T) {
 
 func TestTrustsOnlyThePinnedKey(t *testing.T) {
 	dir := t.TempDir()
-	_, other, err := MakeTLS(dir)
+	_, other, err := MakeTLS(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, again, err := MakeTLS(dir); err != nil || again != other {
+	if _, again, err := MakeTLS(dir, true); err != nil || again != other {
 		t.Errorf("the pin is %s, and then %s, %v", other, again, err)
 	}
 	file := filepath.Join(dir, "tls.pem")
@@ -241,7 +241,7 @@ func TestTrustsOnlyThePinnedKey(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := MakeTLS(dir); err == nil {
+	if _, _, err := MakeTLS(dir, true); err == nil {
 		t.Error("a key that all may read is used")
 	}
 	s := newFakeCoordinator(keyOf(1)).open(t, Limits{}, true)

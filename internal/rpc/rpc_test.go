@@ -238,16 +238,26 @@ func (s *fakeCoordinator) serve(t testing.TB, limits Limits, secure bool) *testS
 // start is serve with a config.
 func (s *fakeCoordinator) start(t testing.TB, c Config, secure bool) *testServer {
 	t.Helper()
+	if !secure {
+		return s.startTLS(t, c, nil)
+	}
+	config, pin, err := MakeTLS(t.TempDir(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := s.startTLS(t, c, config)
+	out.pin = pin
+	return out
+}
+
+// startTLS is start with a TLS config, or none.
+func (s *fakeCoordinator) startTLS(t testing.TB, c Config, config *tls.Config) *testServer {
+	t.Helper()
 	out := &testServer{fakeCoordinator: s, server: must[*Server](t)(NewServer(c))}
 	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	out.addr = l.Addr().String()
 	out.url = "http://" + out.addr
-	var config *tls.Config
-	if secure {
-		var err error
-		if config, out.pin, err = MakeTLS(t.TempDir()); err != nil {
-			t.Fatal(err)
-		}
+	if config != nil {
 		out.url = "https://" + out.addr
 	}
 	out.http = out.server.HTTP(config)
@@ -255,7 +265,7 @@ func (s *fakeCoordinator) start(t testing.TB, c Config, secure bool) *testServer
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if secure {
+		if config != nil {
 			_ = out.http.ServeTLS(out.server.Listener(l), "", "")
 		} else {
 			_ = out.http.Serve(out.server.Listener(l))

@@ -16,8 +16,6 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 )
@@ -30,32 +28,6 @@ var ErrPin = errors.New("the coordinator's key does not match the pin")
 func pinOf(c *x509.Certificate) string {
 	h := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	return pinHead + base64.RawURLEncoding.EncodeToString(h[:])
-}
-
-// LoadTLS loads a certificate and returns the config of a server and the pin of its key.
-func LoadTLS(certificate, key string) (*tls.Config, string, error) {
-	pair, err := tls.LoadX509KeyPair(certificate, key)
-	if err != nil {
-		return nil, "", fmt.Errorf("certificate %s with key %s: %w", certificate, key, err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}, pinOf(pair.Leaf), nil
-}
-
-// MakeTLS is LoadTLS with a self-signed certificate, which it creates once and keeps in the folder, in a
-// file that only its owner may read. Clients trust it by its pin.
-func MakeTLS(dir string) (*tls.Config, string, error) {
-	path := filepath.Join(dir, "tls.pem")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := makeCertificate(dir, path); err != nil {
-			return nil, "", fmt.Errorf("cannot create a certificate in %s: %w", dir, err)
-		}
-	}
-	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, "",
-			fmt.Errorf("%s has mode %04o, so other users may have read its key: delete it and give devices "+
-				"the new pin, or set its mode to 0600", path, info.Mode().Perm())
-	}
-	return LoadTLS(path, path)
 }
 
 func makeCertificate(dir, path string) error {
