@@ -58,13 +58,13 @@ func TestAbsentDevicesSpendNoBudget(t *testing.T) {
 
 // A masked round that repeatedly has too few devices spends nothing either, and continues when they come.
 func TestAbsentDevicesOfMaskedRoundsSpendNoBudget(t *testing.T) {
-	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
+	s := withDP(small(14), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
 	up := make(chan time.Time)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
 		o.timer = func(time.Duration) (<-chan time.Time, func() bool) { return up, func() bool { return true } }
 	})
-	d := r.enrolled(6)
+	d := r.enrolled(14)
 	for tried := 1; tried <= attemptsInARow; tried++ {
 		up <- time.Now() // nobody came
 		if tried == 1 {
@@ -78,8 +78,8 @@ func TestAbsentDevicesOfMaskedRoundsSpendNoBudget(t *testing.T) {
 	up <- time.Now()
 	r.mask(d, -1)
 	waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
-	if n := len(r.counted(0)); n != 6 {
-		t.Errorf("%d are in the sum, want 6", n)
+	if n := len(r.counted(0)); n != 14 {
+		t.Errorf("%d are in the sum, want 14", n)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestARoundOfIndependentDrawsWaitsForACheckIn(t *testing.T) {
 
 // That a masked sum had enough devices tells of the draws.
 func TestMasksWithPoissonCohortsAreRefused(t *testing.T) {
-	s := withDP(small(12), "epsilon=50,delta=1e-3,clip=0.5")
+	s := withDP(small(14), "epsilon=50,delta=1e-3,clip=0.5")
 	s.Masked = true
 	if err := s.Check(); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
+	"github.com/tacit-rec/tacit/privacy"
 )
 
 // coming returns settings of a run whose devices choose when to check in: a number of devices per
@@ -209,13 +210,16 @@ func TestParticipationSurvivesARestart(t *testing.T) {
 
 // Masks want to know who is there: the first who come wait for each other.
 func TestTheFirstDevicesToCheckInMaskTheirSum(t *testing.T) {
-	s := coming(9, 3, 2, treeDP)
+	const count = privacy.MinMaskedGroup
+	s := coming(2*count+1, count, 2, treeDP)
 	s.Masked, s.Rounds, s.Deadline = true, 2, 4*time.Second
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.enrolled(9)
-	for round, in := range [][]*testDevice{{d[2], d[5], d[7]}, {d[0], d[1], d[8]}} {
-		waitFor(t, "the hall", func() bool { return r.c.Status().Round == round && r.c.Status().Expected == 3 })
-		for _, h := range append(slices.Clone(in), d[3]) { // the last comes too late
+	d := r.enrolled(s.Devices)
+	for round, in := range [][]*testDevice{d[count : 2*count], d[:count]} {
+		waitFor(t, "the waiting room", func() bool {
+			return r.c.Status().Round == round && r.c.Status().Expected == count
+		})
+		for _, h := range append(slices.Clone(in), d[2*count]) { // the last comes too late
 			if task := h.check().GetTask(); task != nil {
 				t.Errorf("device %d is asked before all are there", h.id)
 			}
@@ -223,8 +227,8 @@ func TestTheFirstDevicesToCheckInMaskTheirSum(t *testing.T) {
 		r.mask(in, -1)
 		waitFor(t, "the round", func() bool { return r.c.Status().Round == round+1 })
 	}
-	for round, n := range r.once(s.Rounds, 2, 3) {
-		if n != 3 {
+	for round, n := range r.once(s.Rounds, 2, count) {
+		if n != count {
 			t.Errorf("round %d has %d devices", round+1, n)
 		}
 	}
@@ -234,22 +238,24 @@ func TestTheFirstDevicesToCheckInMaskTheirSum(t *testing.T) {
 // paid for with its tree. Where nobody comes at all, it waits.
 func TestARoundDoesNotWaitForDevicesThatNeverCheckIn(t *testing.T) {
 	for _, masked := range []bool{false, true} {
-		s := coming(6, 2, 3, treeDP)
-		s.Masked, s.Rounds, s.Deadline = masked, 4, 300*time.Millisecond
+		count, deadline := 2, 300*time.Millisecond
 		if masked {
-			s.Deadline = time.Second
+			count, deadline = privacy.MinMaskedGroup, time.Second
 		}
+		s := coming(3*count, count, 3, treeDP)
+		s.Masked, s.Rounds, s.Deadline = masked, 4, deadline
 		r := open(t, filepath.Join(t.TempDir(), fmt.Sprint(masked)), &s, nil)
-		d := r.enrolled(6)
+		d := r.enrolled(3 * count)
 		for round := range 2 {
-			in := d[2*round : 2*round+2]
+			in := d[count*round : count*round+count]
 			if masked {
 				waitFor(t, "the lobby", func() bool {
 					return r.c.Status().Round == round &&
-						r.c.Status().Expected == 2
+						r.c.Status().Expected == count
 				})
-				in[0].check()
-				in[1].check()
+				for _, h := range in {
+					h.check()
+				}
 				r.mask(in, -1)
 			} else {
 				for _, h := range in {

@@ -56,6 +56,7 @@ type Options struct {
 
 	fault func(point string) error                            // tests let a step of a round fail
 	timer func(time.Duration) (<-chan time.Time, func() bool) // tests end the steps of a masked round
+	hold  time.Duration                                       // of calls of masked rounds; 0 means holdCalls
 }
 
 // Event describes a round that has ended.

@@ -334,7 +334,7 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 		}
 		message = whole
 	}
-	out, err := a.Mask(id, int(r.Step), message)
+	out, err := a.Mask(ctx, id, int(r.Step), message)
 	if err != nil {
 		return nil, rpc.Refuse(rpc.Malformed, connect.CodeInvalidArgument, "%v", err)
 	}

@@ -141,11 +141,11 @@ func TestEvaluationsAreExactMaskedSums(t *testing.T) {
 	for name, change := range map[string]func(s Settings) Settings{
 		"plain": func(s Settings) Settings { return s },
 		"masked": func(s Settings) Settings {
-			s.Masked = true
+			s.Masked, s.Devices = true, 14
 			return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3")
 		},
 		"group": func(s Settings) Settings {
-			s.Masked, s.GroupSize, s.Devices = true, 10, 20
+			s.Masked, s.GroupSize, s.Devices = true, 14, 28
 			return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3")
 		},
 		"dp": func(s Settings) Settings { return withDP(s, "epsilon=80,delta=1e-3,clip=0.5,metrics=3") },

@@ -109,17 +109,17 @@ func (h *testDevice) played(t testing.TB, task *pb.Task, values []int32, bend fu
 // Nobody sees a masked update. The sum of a group shows that a device lied, and the coordinator
 // discards that group only.
 func TestALyingDeviceUnderMasksCostsOnlyItsGroup(t *testing.T) {
-	const n = 12
+	const n, size = 42, 14
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
-	s.Masked, s.GroupSize, s.Rounds = true, 4, 1
+	s.Masked, s.GroupSize, s.Rounds, s.Params = true, size, 1, map[string]string{"dim": "32"}
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.enrolled(n)
 	const liar = 5
 	var wg sync.WaitGroup
 	for i := range d {
 		task := d[i].task()
-		if task.Masking == nil || task.Masking.Devices != 4 {
-			t.Fatalf("device %d masks among %d, want 4", i, task.Masking.GetDevices())
+		if task.Masking == nil || task.Masking.Devices != size {
+			t.Fatalf("device %d masks among %d, want %d", i, task.Masking.GetDevices(), size)
 		}
 		wg.Go(func() {
 			values := make([]int32, task.Length)
@@ -133,7 +133,7 @@ func TestALyingDeviceUnderMasksCostsOnlyItsGroup(t *testing.T) {
 	}
 	wg.Wait()
 	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
-	if in := r.counted(0); len(in) != n-4 || slices.Contains(in, d[liar].id) {
+	if in := r.counted(0); len(in) != n-size || slices.Contains(in, d[liar].id) {
 		t.Errorf("%v are in the sum, want two groups without device %d", in, d[liar].id)
 	}
 	if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
@@ -143,7 +143,7 @@ func TestALyingDeviceUnderMasksCostsOnlyItsGroup(t *testing.T) {
 
 // While masks are taken off, devices check in and ask: nobody waits for the sum.
 func TestDevicesDoNotWaitForUnmasking(t *testing.T) {
-	const n = 6
+	const n = 14
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
 	reached, goOn := make(chan struct{}), make(chan struct{})
@@ -180,10 +180,10 @@ func TestDevicesDoNotWaitForUnmasking(t *testing.T) {
 // A step of a masked round may take half a deadline, and there are four: devices are told
 // to stay for all of them.
 func TestDevicesStayForAllSteps(t *testing.T) {
-	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
+	s := withDP(small(14), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Deadline = true, 100*time.Second
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	task := r.enrolled(6)[0].task()
+	task := r.enrolled(14)[0].task()
 	left := time.Duration(task.RemainingMs) * time.Millisecond
 	if left < 3*s.Deadline/2 || left > 2*s.Deadline {
 		t.Errorf("devices stay for %v, want twice the deadline of %v", left, s.Deadline)
@@ -195,14 +195,14 @@ func flipped(u *secagg.Upload) { u.Data[0] ^= 1 }
 
 // A bit that differs from what a device signed with its mask costs its group only.
 func TestAFlippedBitCostsOnlyItsGroup(t *testing.T) {
-	const n, liar = 12, 5
+	const n, size, liar = 42, 14, 5
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
-	s.Masked, s.GroupSize, s.Rounds = true, 4, 1
+	s.Masked, s.GroupSize, s.Rounds = true, size, 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.enrolled(n)
 	r.mask(d, liar)
 	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
-	if ids := r.counted(0); len(ids) != n-4 || slices.Contains(ids, d[liar].id) {
+	if ids := r.counted(0); len(ids) != n-size || slices.Contains(ids, d[liar].id) {
 		t.Errorf("%v are in the sum, want two groups without device %d", ids, d[liar].id)
 	}
 	if c := r.c.Status().Counts["buckets_without_sum"]; c != 1 {

@@ -92,7 +92,7 @@ func open(t testing.TB, dir string, s *Settings, change func(o *Options)) *harne
 
 func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*harness, error) {
 	t.Helper()
-	o := Options{Dir: dir, Warn: func(text string) { t.Log("warning: ", text) }}
+	o := Options{Dir: dir, Warn: func(text string) { t.Log("warning: ", text) }, hold: 200 * time.Millisecond}
 	if change != nil {
 		change(&o)
 	}

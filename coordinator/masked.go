@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -20,8 +21,9 @@ import (
 // reveal shares, since a round that is discarded still costs budget.
 const attemptsInARow = 3
 
-// minMasked is the size of the smallest group that masks anything.
-const minMasked = 2
+// holdCalls is how long a call of a masked round waits for what a device needs next. It is below the
+// time that servers, clients and proxies commonly allow for a call.
+const holdCalls = 20 * time.Second
 
 // maskedRound attempts a masked sum until one succeeds, or until devices have revealed shares and no
 // sum came out. Such a round is discarded: devices join no other attempt at it, because two sums
@@ -56,7 +58,7 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 	attendance := masked.NewAttendance()
 	for tried := 1; ; tried++ {
 		devices := n.admitted(cohort)
-		if len(devices) < max(1, n.minDevices(pb.Kind_TRAIN)) || byCheckIn && len(devices) < minMasked {
+		if len(devices) < n.minDevices(pb.Kind_TRAIN) {
 			return empty, cohort, nil
 		}
 		if byCheckIn {
@@ -103,7 +105,7 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 func (n *network) gather(ctx context.Context, eligible []uint32, attendance *masked.Attendance) ([]uint32, error) {
 	room := masked.NewWaitingRoom(eligible, n.settings().Cohort.Count, attendance)
 	n.collection.Enter(room)
-	enough := min(room.Limit(), max(minMasked, n.minDevices(pb.Kind_TRAIN)))
+	enough := min(room.Limit(), n.minDevices(pb.Kind_TRAIN))
 	devices, err := room.Gather(ctx, enough, n.settings().Deadline/2)
 	if err != nil {
 		n.collection.Enter(nil)
@@ -189,15 +191,15 @@ func (c *Coordinator) nextAttempt() uint32 {
 	return uint32(c.st.Epoch())<<16 | c.attempts&0xffff
 }
 
-// minDevices is how many devices must be in a masked sum: as many as the privacy guarantee requires
-// and, in an evaluation or without a guarantee, never fewer than devices agree to.
-func (c *Coordinator) minDevices(kind pb.Kind) (n int) {
-	g := c.engine.Stack
-	if g != nil {
-		n = g.RequiredDevices()
+// minDevices is how many devices must be in a masked sum: as many as the privacy guarantee requires,
+// and never fewer than devices agree to. An evaluation has no noise of devices.
+func (c *Coordinator) minDevices(kind pb.Kind) int {
+	n := c.settings().DP.MinMasked()
+	if kind != pb.Kind_TRAIN {
+		n = privacy.MinMaskedSum
 	}
-	if g == nil || kind != pb.Kind_TRAIN {
-		n = max(n, privacy.MinMaskedSum)
+	if g := c.engine.Stack; g != nil {
+		n = max(n, g.RequiredDevices())
 	}
 	return n
 }
@@ -218,7 +220,8 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		MinBits:     c.settings().Bits,
 		Sensitivity: sensitivity,
 		StepTime:    c.collection.StepTime.Of(c.settings().Deadline / 2), PollEvery: c.pollEvery(len(cohort)),
-		Now: c.now, Timer: c.timer, Count: c.progress.count,
+		Hold: cmp.Or(c.opt.hold, holdCalls),
+		Now:  c.now, Timer: c.timer, Count: c.progress.count,
 		BeforeReveal: func() error { return c.noteRevealing(task) },
 		BeforeSum:    func() error { return c.fault("unmasking") },
 	})

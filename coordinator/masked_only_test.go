@@ -56,16 +56,43 @@ func TestALyingDeviceWithoutDPCostsOnlyItsGroup(t *testing.T) {
 	}
 }
 
+// The coordinator sees an exact sum with central DP too: two devices do not hide each other. With
+// distributed noise min-devices decides.
+func TestSmallExactSumsAreRefused(t *testing.T) {
+	for _, n := range []int{2, privacy.MinMaskedGroup - 1, privacy.MinMaskedGroup} {
+		for _, cohort := range []round.Cohort{{Kind: "all"}, {Kind: "count", Count: n}, {Kind: "cycle", Count: n}} {
+			for dp, minimum := range map[string]int{
+				"none":                           privacy.MinMaskedGroup,
+				"epsilon=50,delta=1e-3,clip=0.5": privacy.MinMaskedGroup,
+				"epsilon=50,delta=1e-3,clip=0.5,min-devices=2":                   privacy.MinMaskedGroup,
+				"epsilon=50,delta=1e-3,clip=0.5,trust=distributed,min-devices=1": 2,
+			} {
+				s := withDP(bareSmall(2*n), dp)
+				if s.Cohort = cohort; cohort.Kind == "all" {
+					s.Devices = n
+				}
+				if s.DP.On() && cohort.Kind == "cycle" {
+					continue
+				}
+				err := s.Check()
+				if (err == nil) != (n >= minimum) {
+					t.Errorf("masked sums of %d devices, cohort %s, dp %s: %v", n, cohort.Kind, dp, err)
+				}
+			}
+		}
+	}
+}
+
 // A run that cannot be masked without DP is refused before it begins, and the text says
 // what to do.
 func TestMasksWithoutABoundAreRefused(t *testing.T) {
 	for want, change := range map[string]func(s *Settings){
-		"tacit, ials":    func(s *Settings) { s.Method, s.Params = "fedmf", map[string]string{"dim": "2"} },
-		"bits=24":        func(s *Settings) { s.Bits = 0 },
-		"at least 14":    func(s *Settings) { s.Devices = 9 },
-		"larger coho":    func(s *Settings) { s.Cohort = round.Cohort{Kind: "cycle", Count: 12} }, // the last has 6
-		"group-size = 9": func(s *Settings) { s.GroupSize = 9 },
-		"poisson":        func(s *Settings) { s.Cohort = round.Cohort{Kind: "poisson", Share: 0.5} },
+		"tacit, ials":  func(s *Settings) { s.Method, s.Params = "fedmf", map[string]string{"dim": "2"} },
+		"bits=24":      func(s *Settings) { s.Bits = 0 },
+		"sum of 8 dev": func(s *Settings) { s.Devices = 8 },
+		"larger coho":  func(s *Settings) { s.Cohort = round.Cohort{Kind: "cycle", Count: 12} },
+		"sum of 9 dev": func(s *Settings) { s.GroupSize = 9 },
+		"poisson":      func(s *Settings) { s.Cohort = round.Cohort{Kind: "poisson", Share: 0.5} },
 	} {
 		s := bareSmall(30)
 		change(&s)

@@ -179,10 +179,10 @@ func TestAReportCountsOnce(t *testing.T) {
 
 // A plain report to a masked round is refused, and so is who plays another device.
 func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
-	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
+	s := withDP(small(14), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked = true
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.enrolled(6)
+	d := r.enrolled(14)
 	task := d[0].task()
 	if task.Masking == nil {
 		t.Fatal("the task has no masks")
@@ -211,8 +211,8 @@ func TestAMaskedRoundTakesNoPlainReport(t *testing.T) {
 	}
 	_, err = bring(int(id) + 1)
 	r.refused(err, rpc.Malformed)
-	if a, err := bring(int(id)); err != nil || a.State != pb.MaskResponse_ACCEPTED {
-		t.Errorf("its own is %v, %v", a, err)
+	if a, err := bring(int(id)); err != nil || a.State != pb.MaskResponse_ENDED {
+		t.Errorf("after a lie its own is %v, %v", a, err)
 	}
 }
 

@@ -89,13 +89,10 @@ func (s *Settings) Check() error {
 		return errors.New("masks with cohort=poisson: a masked sum requires enough devices, so its existence would " +
 			"reveal the size of the sample, which must stay secret; " +
 			"choose a fixed size, such as --cohort 100, or omit --secagg")
-	case s.maskedOnly() && s.smallestCohort() < privacy.MinMaskedGroup:
-		return fmt.Errorf("masks without dp and rounds of %d devices: only the other devices hide a device in the "+
-			"sum, so a round must have at least %d; choose a larger cohort, or omit --secagg",
-			s.smallestCohort(), privacy.MinMaskedGroup)
-	case s.maskedOnly() && s.GroupSize > 0 && s.GroupSize < privacy.MinMaskedGroup:
-		return fmt.Errorf("group-size = %d: without dp it must be at least %d, so that %d devices are left if a third "+
-			"drop out", s.GroupSize, privacy.MinMaskedGroup, privacy.MinMaskedSum)
+	case s.Masked && s.DP.CheckMaskedGroup("cohort", s.smallestCohort()) != nil:
+		return s.DP.CheckMaskedGroup("cohort", s.smallestCohort())
+	case s.Masked && s.GroupSize > 0 && s.DP.CheckMaskedGroup("group-size", s.GroupSize) != nil:
+		return s.DP.CheckMaskedGroup("group-size", s.GroupSize)
 	case s.Cohort.Check(s.Devices) != nil:
 		return s.Cohort.Check(s.Devices)
 	case s.GroupSize < 0 || s.GroupSize > 0 && !s.Masked:

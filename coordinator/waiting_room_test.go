@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/wire"
 )
 
@@ -15,20 +16,24 @@ import (
 // epoch: it assumes that its report counted.
 func TestAMaskedRoundDoesNotWaitForDevicesThatLeave(t *testing.T) {
 	for _, step := range []int{wire.StepAdvert, wire.StepReveal} {
-		s := coming(9, 2, 4, treeDP)
+		const count, stay = privacy.MinMaskedGroup, 7
+		s := coming(4*count, count, 4, treeDP)
 		s.Masked, s.Deadline = true, time.Second
 		r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-		d := r.enrolled(9)
-		waitFor(t, "the lobby", func() bool { return r.c.Status().Expected == 2 })
-		d[0].check()
-		d[1].check()
-		r.mask(d[:2], -1)
+		d := r.enrolled(4 * count)
+		waitFor(t, "the waiting room", func() bool { return r.c.Status().Expected == count })
+		for _, h := range d[:count] {
+			h.check()
+		}
+		r.mask(d[:count], -1)
 		waitFor(t, "the round", func() bool { return r.c.Status().Round == 1 })
 
-		d[3].leaves, d[3].leavesAt = pb.Kind_TRAIN, step
+		for _, h := range d[count+stay : 2*count] {
+			h.leaves, h.leavesAt = pb.Kind_TRAIN, step
+		}
 		end := time.Now().Add(40 * s.Deadline)
 		var wg sync.WaitGroup
-		for _, h := range []*testDevice{d[0], d[2], d[3]} { // had its turn, stays, leaves
+		for _, h := range append(d[:1:1], d[count:2*count]...) { // had its turn; stay and leave
 			wg.Go(func() {
 				attempt := uint32(0)
 				for r.c.Status().Round < 2 && time.Now().Before(end) {
@@ -46,9 +51,9 @@ func TestAMaskedRoundDoesNotWaitForDevicesThatLeave(t *testing.T) {
 				st.Message)
 		}
 		if in := r.counted(1); len(in) != 0 {
-			t.Errorf("%v are in a round of one", in)
+			t.Errorf("%v are in a round of few", in)
 		}
-		if why := d[2].check().GetWait().GetReason(); !strings.Contains(why, "has contributed") {
+		if why := d[count].check().GetWait().GetReason(); !strings.Contains(why, "has contributed") {
 			t.Errorf("who stayed is told %q", why)
 		}
 		r.stop()
@@ -59,11 +64,15 @@ func TestAMaskedRoundDoesNotWaitForDevicesThatLeave(t *testing.T) {
 // else comes ends.
 func TestARoundDoesNotWaitForExcludedDevices(t *testing.T) {
 	for _, masked := range []bool{false, true} {
-		s := coming(6, 2, 3, treeDP)
+		count := 2
+		if masked {
+			count = privacy.MinMaskedGroup
+		}
+		s := coming(3*count, count, 3, treeDP)
 		s.Masked, s.Deadline = masked, 300*time.Millisecond
 		r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-		d := r.enrolled(6)
-		waitFor(t, "the round", func() bool { return r.c.Status().Expected == 2 })
+		d := r.enrolled(3 * count)
+		waitFor(t, "the round", func() bool { return r.c.Status().Expected == count })
 		r.c.mu.Lock()
 		r.c.collection.Participation.Exclude(3)
 		r.c.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 // Without a policy only the other devices hide a device in a masked sum. A device therefore takes part in
 // no sum of too few devices, in the first attempt or a later one.
 func TestRequiresEnoughDevicesInAMaskedSumWithoutPolicy(t *testing.T) {
-	f, members := newMasked(t, 3, false)
-	f.spec.Policy = "none"
+	f, members := newMasked(t, privacy.MinMaskedGroup, false)
+	f.spec.Policy, f.devices = "none", 3
 	f.publish()
 	d := members[0].open()
 	ctx := context.Background()

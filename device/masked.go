@@ -31,8 +31,10 @@ type maskedReport struct {
 	task     *pb.Task
 	client   *secagg.Client
 	deadline time.Time
-	sent     int // bytes of messages, with repetitions
-	resent   int // bytes that were sent more than once
+	summed   bool   // the coordinator said so in its answer to the last message
+	next     []byte // the coordinator's next message, if it came with the answer to the last one
+	sent     int    // bytes of messages, with repetitions
+	resent   int    // bytes that were sent more than once
 }
 
 // sendMasked adds the saved report of a task to a masked sum. A device that has revealed its shares
@@ -226,6 +228,10 @@ func (p *maskedReport) send(step uint32, m encoding.BinaryMarshaler) error {
 		}
 		switch resp.State {
 		case pb.MaskResponse_ACCEPTED, pb.MaskResponse_SUMMED:
+			p.summed = resp.State == pb.MaskResponse_SUMMED
+			return nil
+		case pb.MaskResponse_ANSWER:
+			p.next = resp.Message
 			return nil
 		case pb.MaskResponse_PART:
 			if resp.Next >= size {
@@ -250,6 +256,10 @@ func stateError(step uint32, resp *pb.MaskResponse) error {
 
 // receive waits for the coordinator's message of a step.
 func (p *maskedReport) receive(step uint32, m encoding.BinaryUnmarshaler) error {
+	if message := p.next; message != nil {
+		p.next = nil
+		return m.UnmarshalBinary(message)
+	}
 	var message []byte
 	for {
 		req := p.request(step)
@@ -279,7 +289,7 @@ func (p *maskedReport) receive(step uint32, m encoding.BinaryUnmarshaler) error 
 
 // awaitSum waits until the sum is on the coordinator's disk.
 func (p *maskedReport) awaitSum() error {
-	for {
+	for !p.summed {
 		resp, err := p.call(p.request(wire.StepReveal))
 		if err != nil {
 			return err
@@ -292,6 +302,7 @@ func (p *maskedReport) awaitSum() error {
 			return err
 		}
 	}
+	return nil
 }
 
 func (p *maskedReport) wait(resp *pb.MaskResponse) error {

@@ -199,6 +199,8 @@ func (k *Stack) RequiredDevices() int {
 		return 0
 	case k.Trust == Distributed:
 		return k.MinDevices + int(math.Ceil(colludingShare*k.Expected))
+	case k.Masked:
+		return max(k.MinDevices, k.MinMasked())
 	}
 	return k.MinDevices
 }

@@ -110,6 +110,8 @@ func (k *Stack) checkRun() error {
 	case p.Trust == Distributed && float64(k.RequiredDevices()) > s.Expected:
 		return fmt.Errorf("min-devices=%d honest devices plus %.0f %% that may collude with the coordinator exceed "+
 			"the cohort of about %.0f", p.MinDevices, 100*colludingShare, s.Expected)
+	case s.Masked && p.CheckMaskedGroup("secagg", int(s.Expected)) != nil:
+		return p.CheckMaskedGroup("secagg", int(s.Expected))
 	case p.MinDevices > 1 && k.sampler() == account.Poisson:
 		return fmt.Errorf("min-devices=%d: whether enough devices took part reveals the sample, which cohort=poisson "+
 			"requires to be secret; remove min-devices, or use a cohort of a fixed size", p.MinDevices)

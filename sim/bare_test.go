@@ -48,7 +48,7 @@ func TestMaskedSumOfFewDevicesIsDiscarded(t *testing.T) {
 	configure(t, m, "dim", "4")
 	o := defaults()
 	o.Rounds, o.Secagg, o.Dropout = 2, "on", 0.9
-	cohort("12")(&o)
+	cohort("14")(&o)
 	r := start(t, m, small(t, "deployed"), o, 2)
 	before := r.engine.Value[0][0]
 	for _, e := range finish(t, r) {
@@ -84,7 +84,7 @@ func TestMasksWithoutABoundAreRefused(t *testing.T) {
 	cohort("9")(&o)
 	m := &methods.IALS{}
 	configure(t, m, "dim", "4")
-	if _, err := New(m, small(t, "deployed"), o, 1, 1); err == nil || !strings.Contains(err.Error(), "10 or more") {
+	if _, err := New(m, small(t, "deployed"), o, 1, 1); err == nil || !strings.Contains(err.Error(), "at least 14") {
 		t.Errorf("sums of 9: %v", err)
 	}
 }

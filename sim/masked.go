@@ -50,9 +50,8 @@ func (r *Run) bareMasks() (err error) {
 	if err := f.plan.CheckMaskable(); err != nil {
 		return fmt.Errorf("%s: %w", cmp.Or(r.Name, "this method"), err)
 	}
-	if n := r.Cohort.Expected(f.Count()); n < privacy.MinMaskedSum {
-		return fmt.Errorf("secagg = %s without dp and %.0f devices per round: must be %d or more; use a larger "+
-			"cohort", r.Secagg, n, privacy.MinMaskedSum)
+	if err := r.DP.CheckMaskedGroup("secagg = "+r.Secagg, int(r.Cohort.Expected(f.Count()))); err != nil {
+		return err
 	}
 	if r.Secagg == "on" {
 		f.masked, err = newMasked(f, nil)

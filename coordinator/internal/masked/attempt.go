@@ -36,6 +36,7 @@ type AttemptConfig struct {
 
 	StepTime  time.Duration // that a step waits for messages
 	PollEvery time.Duration // devices ask no more often
+	Hold      time.Duration // a call waits this long for what the device needs
 	Now       func() time.Time
 	Timer     func(time.Duration) (<-chan time.Time, func() bool)
 
@@ -186,13 +187,14 @@ func (a *Attempt) IsLate(id uint32, r *pb.MaskRequest, state pb.MaskResponse_Sta
 // MaxBytes is the largest size of a message.
 func (a *Attempt) MaxBytes() uint64 { return a.config.Task.Length*5 + 4096 }
 
-// Mask accepts a device's message, or answers with what it needs for a step.
-func (a *Attempt) Mask(id uint32, step int, message []byte) (*pb.MaskResponse, error) {
+// Mask accepts a device's message, or answers with what it needs for a step. It holds the call for a
+// while if that does not exist yet.
+func (a *Attempt) Mask(ctx context.Context, id uint32, step int, message []byte) (*pb.MaskResponse, error) {
 	g := a.of[id]
 	if g == nil {
 		return nil, ErrNotInCohort
 	}
-	return g.mask(id, step, message)
+	return g.mask(ctx, id, step, message)
 }
 
 // Run runs the protocol once, all groups at the same time. A group is left out if too few of its

@@ -34,7 +34,7 @@ func attemptConfig(n int) AttemptConfig {
 	t := task()
 	t.Attempt = 7
 	return AttemptConfig{
-		Task: t, Cohort: cohort(n), MinDevices: 3, Sensitivity: 1 << 20, StepTime: time.Minute,
+		Task: t, Cohort: cohort(n), MinDevices: 3, Hold: time.Second, Sensitivity: 1 << 20, StepTime: time.Minute,
 		Now: time.Now,
 		Timer: func(d time.Duration) (<-chan time.Time, func() bool) {
 			timer := time.NewTimer(d)
@@ -44,6 +44,10 @@ func attemptConfig(n int) AttemptConfig {
 		BeforeSum:    func() error { return nil },
 		Count:        func(string, int64) {},
 	}
+}
+
+func mask(a *Attempt, id uint32, step int, message []byte) (*pb.MaskResponse, error) {
+	return a.Mask(context.Background(), id, step, message)
 }
 
 func newAttempt(t testing.TB, c AttemptConfig) *Attempt {
@@ -75,7 +79,7 @@ func takePart(t *testing.T, a *Attempt, id uint32, values []int32) {
 		}
 		b, err := m.MarshalBinary()
 		if err == nil {
-			_, err = a.Mask(id, step, b)
+			_, err = mask(a, id, step, b)
 		}
 		if err != nil {
 			t.Error(err)
@@ -83,7 +87,7 @@ func takePart(t *testing.T, a *Attempt, id uint32, values []int32) {
 	}
 	receive := func(step int, m interface{ UnmarshalBinary([]byte) error }) {
 		for {
-			out, err := a.Mask(id, step, nil)
+			out, err := mask(a, id, step, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -125,7 +129,7 @@ func TestAnAttemptAddsUpMaskedUpdates(t *testing.T) {
 	kept := false
 	sum, err := a.Run(context.Background(), func(*Sum) error {
 		kept = true
-		if out, err := a.Mask(1, wire.StepReveal, nil); err != nil || out.State != pb.MaskResponse_NOT_YET {
+		if out, err := mask(a, 1, wire.StepReveal, nil); err != nil || out.State != pb.MaskResponse_NOT_YET {
 			t.Errorf("before the sum is on disk a device hears %v, %v", out, err)
 		}
 		return nil
@@ -134,7 +138,7 @@ func TestAnAttemptAddsUpMaskedUpdates(t *testing.T) {
 	if err != nil || !kept || sum.Values[0] != 10 || sum.Values[1] != -10 || !slices.Equal(sum.Devices, cohort(5)) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
-	if out, err := a.Mask(1, wire.StepReveal, nil); err != nil || out.State != pb.MaskResponse_SUMMED {
+	if out, err := mask(a, 1, wire.StepReveal, nil); err != nil || out.State != pb.MaskResponse_SUMMED {
 		t.Errorf("afterwards a device hears %v, %v", out, err)
 	}
 	attendance := NewAttendance()
@@ -157,7 +161,7 @@ func TestAnAttemptWithoutDevicesFails(t *testing.T) {
 	if !Failed(err) {
 		t.Fatalf("the error is %v", err)
 	}
-	if out, err := a.Mask(1, wire.StepAdvert, nil); err != nil || out.State != pb.MaskResponse_ENDED {
+	if out, err := mask(a, 1, wire.StepAdvert, nil); err != nil || out.State != pb.MaskResponse_ENDED {
 		t.Errorf("afterwards a device hears %v, %v", out, err)
 	}
 	attendance := NewAttendance()
@@ -183,7 +187,7 @@ func TestGroupsDivideTheCohort(t *testing.T) {
 	if len(a.groups) != 3 || len(seen) != 12 {
 		t.Errorf("%d groups of %d devices", len(a.groups), len(seen))
 	}
-	if _, err := a.Mask(99, 0, nil); !errors.Is(err, ErrNotInCohort) {
+	if _, err := mask(a, 99, 0, nil); !errors.Is(err, ErrNotInCohort) {
 		t.Errorf("a device outside of the cohort: %v", err)
 	}
 }
@@ -299,7 +303,7 @@ func FuzzMask(f *testing.F) {
 			step := int(next() % 6)
 			message = change(message, next)
 			before := progressOf(g)
-			out, _ := a.Mask(id, step, message)
+			out, _ := mask(a, id, step, message)
 			for other, step := range progressOf(g) {
 				if old, begun := before[other]; other != id && (!begun || old != step) {
 					t.Fatalf("device %d moved device %d to step %d", id, other, step)

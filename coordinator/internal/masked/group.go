@@ -23,12 +23,13 @@ type group struct {
 	round     secagg.Round
 	ends      time.Time
 	pollEvery time.Duration
+	hold      time.Duration
 	arrived   chan struct{} // a message was accepted
 
 	mu     sync.Mutex
+	turned chan struct{} // closed when a step begins or the attempt ends
 	server *secagg.Server
 	step   int            // whose messages are accepted
-	since  time.Time      // when it began
 	next   map[uint32]int // by device ID that has begun: the first step that it has not done
 	ended  bool
 	summed bool              // the sum is on disk
@@ -54,13 +55,13 @@ func newGroup(config *AttemptConfig, ids []uint32) (*group, error) {
 	}
 	g := &group{
 		task: task, devices: ids, index: map[uint32]uint32{}, next: map[uint32]int{}, liars: map[uint32]string{},
-		arrived: make(chan struct{}, 1),
+		arrived: make(chan struct{}, 1), turned: make(chan struct{}),
 		round: secagg.Round{
 			Params: params, Model: config.Model,
 			Number: uint64(task.Round)<<32 | uint64(task.Attempt),
 		},
 		ends:      config.Now().Add(time.Duration(len(steps)) * config.StepTime),
-		pollEvery: config.PollEvery,
+		pollEvery: config.PollEvery, hold: config.Hold,
 	}
 	for i, id := range ids {
 		g.index[id] = uint32(i)
@@ -137,7 +138,8 @@ func (g *group) noteViolations() {
 // wait accepts a step's messages until all devices that may send one have, or the time is up.
 func (g *group) wait(ctx context.Context, step int, timeout <-chan time.Time) error {
 	g.mu.Lock()
-	g.step, g.since = step, time.Now()
+	g.step = step
+	g.turn()
 	g.mu.Unlock()
 	for !g.complete(step) {
 		select {
@@ -195,10 +197,54 @@ func (g *group) unmask(config *AttemptConfig) (*Sum, error) {
 	return out, nil
 }
 
-// mask accepts a device's message, or answers with what it needs for a step.
-func (g *group) mask(id uint32, step int, message []byte) (*pb.MaskResponse, error) {
+// turn wakes the devices whose calls are held.
+func (g *group) turn() {
+	close(g.turned)
+	g.turned = make(chan struct{})
+}
+
+// holds reports whether the answer to a message waits for what the device needs next. Uploads are
+// large, and their memory is not held.
+func holds(step int, message []byte) bool { return len(message) == 0 || step != wire.StepUpload }
+
+// mask accepts a device's message, or answers with what it needs for a step. It holds the call while
+// that does not exist yet: a device that asks again and again costs more than one that waits.
+func (g *group) mask(ctx context.Context, id uint32, step int, message []byte) (*pb.MaskResponse, error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	first, err := g.answer(id, step, message)
+	g.mu.Unlock()
+	accepted := first.GetState() == pb.MaskResponse_ACCEPTED
+	if err != nil || !holds(step, message) || !accepted && first.State != pb.MaskResponse_NOT_YET {
+		return first, err
+	}
+	if accepted && step != wire.StepReveal {
+		step++ // after its advert a device needs the roster, after its shares those of the others
+	}
+	held := time.NewTimer(g.hold)
+	defer held.Stop()
+	for {
+		g.mu.Lock()
+		now, err := g.answer(id, step, nil)
+		turned := g.turned
+		g.mu.Unlock()
+		switch {
+		case err == nil && accepted && now.State == pb.MaskResponse_ENDED:
+			return first, nil // the message was in time
+		case err != nil || now.State != pb.MaskResponse_NOT_YET:
+			return now, err
+		}
+		select {
+		case <-ctx.Done():
+			return first, nil
+		case <-held.C:
+			return first, nil
+		case <-turned:
+		}
+	}
+}
+
+// answer is the answer to a call at this moment.
+func (g *group) answer(id uint32, step int, message []byte) (*pb.MaskResponse, error) {
 	next, begun := g.next[id]
 	switch {
 	case g.summed && next > wire.StepUpload:
@@ -208,7 +254,9 @@ func (g *group) mask(id uint32, step int, message []byte) (*pb.MaskResponse, err
 	case step == next && (begun || step == wire.StepAdvert) && step < g.step: // the device missed the step
 		return &pb.MaskResponse{State: pb.MaskResponse_ENDED}, nil
 	case len(message) == 0 && (step > g.step || g.step == stepSum || next > wire.StepReveal):
-		return &pb.MaskResponse{State: pb.MaskResponse_NOT_YET, AfterMs: g.pollAfter()}, nil
+		return &pb.MaskResponse{
+			State: pb.MaskResponse_NOT_YET, AfterMs: uint32(g.pollEvery.Milliseconds()),
+		}, nil
 	case len(message) == 0:
 		b, err := g.needs(g.index[id], step)
 		return &pb.MaskResponse{State: pb.MaskResponse_ANSWER, Message: b}, err
@@ -240,11 +288,6 @@ func (g *group) wake() {
 	case g.arrived <- struct{}{}:
 	default:
 	}
-}
-
-// pollAfter is when a device asks again, in milliseconds: the less often, the longer a step takes.
-func (g *group) pollAfter() uint32 {
-	return uint32(max(g.pollEvery, time.Since(g.since)/4).Milliseconds())
 }
 
 // accept gives a message to the protocol's server if it is the sender's own.
@@ -302,6 +345,7 @@ func (g *group) setSummed(summed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.summed = summed
+	g.turn()
 }
 
 // end ends an attempt that has no sum.
@@ -309,6 +353,7 @@ func (g *group) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = !g.summed
+	g.turn()
 }
 
 func (g *group) observe(t *Attendance, failed bool) {
