@@ -40,11 +40,11 @@ func TestAbsentDevicesSpendNoBudget(t *testing.T) {
 	s.Rounds, s.Deadline = 1, 100*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.enrolled(6)
-	r.absent("waiting for more")
+	r.absent("no device is active")
 	for i, h := range d[:2] {
 		if i == 1 {
 			r.c.progress.set(Training, "")
-			r.absent("waiting for more") // one is not enough
+			r.absent("too few devices are active") // one is not enough
 		}
 		if fate, err := h.report(h.task()); err != nil || fate != pb.ReportState_COUNTED {
 			t.Fatalf("%v, %v", fate, err)
@@ -114,8 +114,9 @@ func TestMasksWithPoissonCohortsAreRefused(t *testing.T) {
 	}
 }
 
-// paid is how many rounds are in the ledger, whose first line is a heading.
-func (r *harness) paid() int { return r.c.budget.Lines() - 1 }
+// paid is how many releases are in the ledger of a first run, which begins with a heading and a line for the
+// run.
+func (r *harness) paid() int { return r.c.budget.Lines() - 2 }
 
 func TestACohortLargerThanTheRunIsRefused(t *testing.T) {
 	s := small(12)

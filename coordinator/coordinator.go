@@ -103,6 +103,7 @@ type Coordinator struct {
 	closing    collection.Closed // the round whose outcome is being saved
 	attempts   uint32            // at masked sums since the start
 	checkIns   int64             // when the last round of independent draws began
+	epoch      epochStart        // of the participation limit
 	spent      bool              // the budget does not cover another round
 	stopped    string            // why nothing may be released any more; otherwise empty
 	unreleased bool              // the ledger has entries, beyond the newest version, for releases that nobody saw

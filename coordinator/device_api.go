@@ -129,12 +129,8 @@ func (c *Coordinator) Config() rpc.Config {
 	}
 }
 
-// seen notes that a device of the run is present.
-func (c *Coordinator) seen(id uint32) {
-	if int(id) < c.settings().Devices {
-		c.devices.Seen(id, c.now(), c.settings().Deadline)
-	}
-}
+// seen notes that a device is present.
+func (c *Coordinator) seen(id uint32) { c.devices.Seen(id, c.now(), c.settings().Deadline) }
 
 // CheckIn tells a device what to do, or when to check in again.
 func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInResponse, error) {
@@ -165,7 +161,7 @@ func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Check
 
 // taskOf is what a device is to do now; nil if it has nothing to do.
 func (d deviceAPI) taskOf(id uint32) *pb.Task {
-	if d.requests.paused() || int(id) >= d.settings().Devices {
+	if d.requests.paused() {
 		return nil
 	}
 	return d.collection.Offer(id, d.now())

@@ -34,10 +34,8 @@ func (c *Coordinator) makeEngine(items int, features *rows.Features) error {
 		p.Fill(i, v)
 		value = append(value, v)
 	}
-	e := round.New(s.Config, p, &network{c}, value, c.cohortSeed())
-	if s.Cohort.ByCheckIn() {
-		e.Eligible = c.eligible
-	}
+	e := round.New(s.Config, p, &network{c}, value, c.groupSeed())
+	e.Eligible = c.draw
 	if err := c.setBound(e, p); err != nil {
 		return err
 	}
@@ -118,13 +116,12 @@ func (c *Coordinator) guarantee() string {
 	return ""
 }
 
-// cohortSeed is the seed of the cohorts. It is secret: the accountant assumes that nobody knows who is
-// in a cohort.
-func (c *Coordinator) cohortSeed() uint64 {
+// groupSeed is the seed of the groups of masked sums.
+func (c *Coordinator) groupSeed() uint64 {
 	if c.settings().Deterministic {
 		return c.settings().Seed
 	}
-	return c.noise.CohortSeed(c.rollbacks.count)
+	return c.noise.GroupSeed(c.runID(), c.rollbacks.count)
 }
 
 // epsilon is the budget spent.

@@ -41,11 +41,13 @@ func (n *network) maskedRound(ctx context.Context, t int, cohort []uint32, b pri
 			return collected{}, err
 		}
 	}
-	if sum.Revealing {
-		n.progress.count("rounds_discarded", 1)
+	discarded := sum.Revealing
+	if discarded {
 		sum = &masked.Sum{Values: make([]int32, task.Length)}
 	}
-	return n.closeMasked(task, cohort, sum), nil
+	out := n.closeMasked(task, cohort, sum)
+	out.report.Discarded = discarded
+	return out, nil
 }
 
 // attempts returns a masked sum and the devices of the attempt that made it. The sum is empty if
@@ -216,7 +218,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	cohort = c.admitted(cohort)
 	a, err := masked.NewAttempt(masked.AttemptConfig{
 		Task: task, Cohort: cohort, Model: sha256.Sum256(c.models.Signed().Body),
-		Seed: c.cohortSeed(), GroupSize: c.settings().GroupSize, MinDevices: c.minDevices(task.Kind),
+		Seed: c.groupSeed(), GroupSize: c.settings().GroupSize, MinDevices: c.minDevices(task.Kind),
 		MinBits:     c.settings().Bits,
 		Sensitivity: sensitivity,
 		StepTime:    c.collection.StepTime.Of(c.settings().Deadline / 2), PollEvery: c.pollEvery(len(cohort)),

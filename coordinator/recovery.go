@@ -61,7 +61,7 @@ func (c *Coordinator) republish(v *models.Version, p *models.Published) error {
 		return err
 	}
 	c.rollbacks.count = rollbacks
-	c.engine.Seed = c.cohortSeed()
+	c.engine.Seed = c.groupSeed()
 	c.models.Skip(p.Version)
 	if p.Round > v.Round {
 		if err := c.stopTree(); err != nil {

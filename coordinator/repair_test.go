@@ -92,7 +92,7 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 	last := d[0].last
 	for name, change := range map[string]func(dir string){
 		"the index is cut":   func(dir string) { cutTail(t, blocks(t, dir, "index"), 0.4) },
-		"a bit of the index": func(dir string) { flip(t, blocks(t, dir, "index"), 0.7) },
+		"a bit of the index": func(dir string) { flip(t, blocks(t, dir, "index"), 0.6) },
 		"a bit of a blob":    func(dir string) { flip(t, blocks(t, dir, "blob"), 0.95) },
 		"the blobs are cut":  func(dir string) { cutTail(t, blocks(t, dir, "blob"), 0.1) },
 		"the mark":           func(dir string) { flip(t, []string{filepath.Join(dir, models.PublishedFile)}, 0.5) },
@@ -202,7 +202,7 @@ func TestARepairUsesNoNoiseTwice(t *testing.T) {
 	r := open(t, dir, &s, nil)
 	r.play(r.enrolled(4), 4)
 	look(r, "before")
-	seed, lines := r.c.cohortSeed(), r.c.budget.Lines()
+	seed, lines := r.c.groupSeed(), r.c.budget.Lines()
 	r.stop()
 	cutTail(t, blocks(t, dir, "index"), 0.4)
 	r, report := mend(t, dir)
@@ -214,7 +214,7 @@ func TestARepairUsesNoNoiseTwice(t *testing.T) {
 		t.Errorf("the ledger had %d lines and has %d, of which %d are used again", lines, r.c.budget.Lines(),
 			r.c.budget.Unused())
 	}
-	if r.c.cohortSeed() == seed {
+	if r.c.groupSeed() == seed {
 		t.Error("the cohorts are those of before")
 	}
 	var again []*testDevice

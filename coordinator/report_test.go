@@ -28,11 +28,14 @@ func (r *harness) sums() (n int, sum []int64) {
 //
 //lint:size a table of what must be refused
 func TestReportsThatAreRefused(t *testing.T) {
-	s := small(4)
-	s.Devices = 3 // the fourth may not take part
+	s := small(3)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.enrolled(4)
+	d := r.enrolled(3)
 	task := d[0].task()
+	d = append(d, r.newDevice("too late for the first round"))
+	if _, err := d[3].enrol(r.token); err != nil {
+		t.Fatal(err)
+	}
 	if fate, err := d[0].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Fatalf("%v, %v", fate, err)
 	}
@@ -90,7 +93,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 	_, err := d[3].Report(context.Background(), request(task, good))
 	r.refused(err, rpc.NotInCohort)
 	if a := d[3].check(); a.GetTask() != nil {
-		t.Error("a device that is not in the run has a task")
+		t.Error("a device that is not in the cohort has a task")
 	}
 	if fate, err := d[1].report(task); err != nil || fate != pb.ReportState_COUNTED {
 		t.Errorf("after all that, its report is %v, %v", fate, err)

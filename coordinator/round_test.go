@@ -134,7 +134,7 @@ func TestPauseAndResume(t *testing.T) {
 func TestRollback(t *testing.T) {
 	ctx := context.Background()
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
-	s.Deterministic, s.Rounds = false, 3
+	s.Deterministic, s.Rounds, s.Deadline = false, 3, 200*time.Millisecond
 	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
@@ -144,7 +144,7 @@ func TestRollback(t *testing.T) {
 		waitFor(t, "the end", func() bool { return r.c.Status().State == Finished })
 	}
 	before, _ := r.model()
-	seed, spent := r.c.cohortSeed(), *r.c.Status().Epsilon
+	seed, spent := r.c.groupSeed(), *r.c.Status().Epsilon
 	if _, err := r.admin.Rollback(ctx, 999); err == nil {
 		t.Error("a version that there is not is gone back to")
 	}
@@ -156,7 +156,7 @@ func TestRollback(t *testing.T) {
 	if !m.RolledBack || m.Rollbacks != 1 {
 		t.Errorf("%v", m)
 	}
-	if r.c.cohortSeed() == seed {
+	if r.c.groupSeed() == seed {
 		t.Error("the cohorts of rounds that come again are those of before")
 	}
 	// The budget was for three rounds: no more is released, and the model is served.

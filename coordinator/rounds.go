@@ -18,20 +18,61 @@ type network struct{ *Coordinator }
 
 var _ round.Devices = (*network)(nil)
 
-// Count is the number of devices, which is fixed for the run.
+// Count is the number of devices that the run was planned for: the fixed denominator of the accounting.
+// Rounds draw from the devices that are active.
 func (n *network) Count() int { return n.settings().Devices }
 
 // Round opens a round, until enough devices have reported or its time is up.
 func (n *network) Round(ctx context.Context, t round.Task) (round.Aggregate, round.Report, error) {
-	cohort := slices.Clone(t.Cohort) // late requests still read it when the next one is drawn
+	defer n.collection.Enter(nil)
+	if err := n.waitForCheckIn(ctx, t.Round); err != nil {
+		return round.Aggregate{}, round.Report{}, err
+	}
+	cohort, err := n.keepCohort(t)
+	if err != nil {
+		return round.Aggregate{}, round.Report{}, err
+	}
 	collect := n.plainRound
 	if n.settings().Masked {
 		collect = n.maskedRound
 	}
-	defer n.collection.Enter(nil)
+	began := n.now()
 	out, err := collect(ctx, t.Round, cohort, *t.Bound)
+	if err == nil && n.settings().Masked {
+		err = n.waitForDeadline(ctx, began)
+	}
 	n.closing = out.closed // the engine returns only the report
 	return round.Aggregate{Integers: out.sum}, out.report, err
+}
+
+// keepCohort writes the cohort of a round to disk, or returns the one that a kill interrupted.
+func (n *network) keepCohort(t round.Task) ([]uint32, error) {
+	if n.settings().Cohort.ByCheckIn() { // it is not drawn
+		return slices.Clone(t.Cohort), nil
+	}
+	log := n.logOf(n.newTask(pb.Kind_TRAIN, t.Round, 0, nil))
+	cohort, begun, err := n.collection.LoadCohort(log)
+	if begun || err != nil {
+		return cohort, err
+	}
+	return slices.Clone(t.Cohort), n.collection.SaveCohort(log, t.Cohort)
+}
+
+// waitForDeadline delays the end of a round with a sample to a multiple of the deadline: when the drawn
+// devices were ready would reveal who was drawn.
+func (n *network) waitForDeadline(ctx context.Context, began time.Time) error {
+	if !n.sampled() {
+		return nil
+	}
+	deadline := n.settings().Deadline
+	ends, stop := n.timer(deadline - n.now().Sub(began)%deadline)
+	defer stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-ends:
+		return nil
+	}
 }
 
 // collected is the outcome of a round.
@@ -43,59 +84,169 @@ type collected struct {
 
 // plainRound adds up reports that are not masked.
 func (n *network) plainRound(ctx context.Context, t int, cohort []uint32, b privacy.Bound) (out collected, err error) {
-	if err := n.waitForCheckIn(ctx, t); err != nil {
-		return out, err
-	}
 	task := n.newTask(pb.Kind_TRAIN, t, n.plan.UpdateLength(t)+1, wire.EncodeBound(b, 0, 0, maxInteger(b)))
-	expected, limit := len(cohort), 0
+	limit := 0
 	if n.settings().Cohort.ByCheckIn() {
 		limit = n.settings().Cohort.Count
-		expected = min(expected, limit)
 	}
 	r, err := collection.OpenRound(collection.RoundConfig{
-		Store: n.st, Log: n.logOf(task), Task: task, Cohort: cohort, Goal: n.goal(expected), Limit: limit,
+		Store: n.st, Log: n.logOf(task), Task: task, Cohort: cohort, Limit: limit,
 		Hold: n.settings().Deadline / 2, Ends: n.now().Add(n.settings().Deadline),
 	})
 	if err != nil {
 		return out, err
 	}
-	if err := n.collect(ctx, r, task, expected); err != nil {
+	discarded, err := n.collect(ctx, r, task)
+	if err != nil {
 		return out, err
 	}
 	sum, idle, closed := r.Result()
 	closed.Rollbacks = n.rollbacks.count
 	counted := len(closed.Devices)
-	report := round.Report{Devices: counted - idle, Idle: idle, Dropped: expected - counted}
+	_, expected := r.Progress()
+	report := round.Report{
+		Devices: counted - idle, Idle: idle, Dropped: max(0, expected-counted), Discarded: discarded,
+	}
 	return collected{sum, report, closed}, nil
 }
 
-// collect waits until an open round has its reports, and closes it.
-func (n *network) collect(ctx context.Context, r *collection.Round, task *pb.Task, expected int) error {
+// maxDeadlines is how often a round may wait for more reports than it has. Then it is discarded.
+const maxDeadlines = 3
+
+// collect waits until an open round has its reports, and closes it. discarded reports that it has too few.
+func (n *network) collect(ctx context.Context, r *collection.Round, task *pb.Task) (discarded bool, err error) {
 	n.collection.Enter(r)
 	defer n.collection.Uploads.Clear()
 	defer r.Close()
-	if n.goal(expected) == 0 {
-		return nil
+	if len(r.Cohort()) == 0 {
+		return false, nil
 	}
-	minimum := n.minimum(expected)
-	deadline := time.NewTimer(n.settings().Deadline)
-	defer deadline.Stop()
+	wait := &collecting{network: n, round: r, task: task, expected: len(r.Cohort()), began: n.now()}
+	for {
+		ended, err := wait.untilDeadline(ctx)
+		if err != nil {
+			n.collection.Enter(nil)
+			return false, err
+		}
+		if ended || n.sampled() { // a sample is neither replaced nor waited for: its end would reveal it
+			return false, nil
+		}
+		if closed, discarded := wait.decide(); closed {
+			return discarded, nil
+		}
+	}
+}
+
+// collecting waits for the reports of a round.
+type collecting struct {
+	*network
+	round    *collection.Round
+	task     *pb.Task
+	expected int       // devices of the cohort when the round began
+	began    time.Time // when devices were first asked
+	passed   int       // deadlines with active devices and too few reports
+	active   []uint32  // when the goal was last set
+}
+
+// untilDeadline waits until the round has all reports that can come, or until its deadline. If sampling is
+// claimed it always waits for the deadline.
+func (w *collecting) untilDeadline(ctx context.Context) (ended bool, err error) {
+	deadline, stop := w.timer(w.settings().Deadline)
+	defer stop()
+	full := w.round.Full()
+	poll := time.NewTicker(min(w.settings().Deadline/8, time.Second/4))
+	defer poll.Stop()
+	if w.sampled() {
+		full = nil
+		poll.Stop()
+	} else {
+		w.setGoal()
+	}
 	for {
 		select {
 		case <-ctx.Done():
-			n.collection.Enter(nil)
-			return ctx.Err()
-		case <-r.Full():
-			return nil
-		case <-deadline.C:
+			return false, ctx.Err()
+		case <-full:
+			return true, nil
+		case <-deadline:
+			return false, nil
+		case <-poll.C:
+			w.setGoal()
 		}
-		if r.Count() >= minimum || r.Exhausted() {
-			return nil
-		}
-		n.progress.set(Training, n.tooFew(task, r.Count(), expected, minimum))
-		r.Extend(n.now(), n.settings().Deadline)
-		deadline.Reset(n.settings().Deadline)
 	}
+}
+
+// setGoal lets the round end without the devices that are gone.
+func (w *collecting) setGoal() {
+	active := w.devices.Active(w.now())
+	if w.active != nil && len(active) == len(w.active) && (len(active) == 0 || &active[0] == &w.active[0]) {
+		return
+	}
+	w.active = active
+	if w.round.Awaited(active) == 0 && w.round.Count() < w.least() { // nobody can come
+		w.refill()
+	}
+	expected := w.round.Count() + w.round.Awaited(active)
+	if limit := w.settings().Cohort.Count; w.settings().Cohort.ByCheckIn() {
+		expected = min(expected, limit)
+	}
+	w.round.SetGoal(max(w.goal(expected), w.least()))
+}
+
+// least is the number of reports without which the round is discarded.
+func (w *collecting) least() int {
+	if s := w.settings(); s.Cohort.ByCheckIn() {
+		return max(1, w.minimum(min(w.expected, s.Cohort.Count)))
+	}
+	return max(1, w.minimum(w.expected))
+}
+
+// refill gives the places of devices that have not reported to other active devices, if the privacy
+// guarantee allows it.
+func (w *collecting) refill() {
+	others := w.substitutes(int(w.task.Round), w.round.Cohort(), len(w.round.Silent()))
+	if len(others) == 0 {
+		return
+	}
+	w.round.Refill(others)
+	if w.settings().Cohort.ByCheckIn() {
+		return
+	}
+	if err := w.collection.SaveCohort(w.logOf(w.task), w.round.Cohort()); err != nil {
+		w.opt.Warn(fmt.Sprintf("cannot save the cohort of round %d: %v", w.task.Round+1, err))
+	}
+}
+
+// decide ends a round at its deadline, or gives it another one: if it has too few reports, other active
+// devices take the places of those that did not come, if the privacy guarantee allows it. A round that has
+// waited for three deadlines is discarded. If no device is active the round waits, and so it does if too few
+// are for a sum that would be discarded and cost budget all the same.
+func (w *collecting) decide() (closed, discarded bool) {
+	r := w.round
+	w.devices.Missed(r.Silent(), w.began)
+	minimum := w.least()
+	if r.Count() >= minimum || r.Exhausted() {
+		return true, false
+	}
+	w.refill()
+	active := w.devices.Active(w.now())
+	costs := w.settings().DP.On() && !w.isTree()
+	switch {
+	case len(active) == 0:
+		w.progress.set(NoDevices, fmt.Sprintf("round %d: no device is active: waiting for one to check in",
+			w.task.Round+1))
+	case costs && r.Count()+r.Awaited(active) < minimum:
+		w.progress.set(WaitingForDevices, fmt.Sprintf("round %d: too few devices are active: waiting for others to "+
+			"check in", w.task.Round+1))
+	case w.passed == maxDeadlines-1:
+		return true, true
+	default:
+		w.passed++
+		w.progress.set(Training, w.tooFew(w.task, r.Count(), w.expected, minimum))
+	}
+	r.Extend(w.now(), w.settings().Deadline)
+	w.active = nil
+	return false, false
 }
 
 // waitForCheckIn waits until a device has checked in since the last round began. With independent
@@ -134,8 +285,8 @@ func (c *Coordinator) minimum(expected int) int {
 // goal is the number of reports with which a round ends before its deadline. With DP absent
 // devices contribute zero, and the round waits for all until the deadline.
 func (c *Coordinator) goal(expected int) int {
-	if c.settings().DP.On() || expected == 0 {
-		return expected
+	if c.settings().DP.On() {
+		return max(1, expected)
 	}
 	return max(1, min(expected, int(float64(expected)*c.settings().Goal+0.999999)))
 }
@@ -166,9 +317,4 @@ func (c *Coordinator) tooFew(task *pb.Task, reports, expected, minimum int) stri
 	}
 	return fmt.Sprintf("round %d: %d of %d devices reported, at least %d must; waiting for more", task.Round+1,
 		reports, expected, minimum)
-}
-
-// eligible appends the devices that may still contribute in this epoch.
-func (c *Coordinator) eligible(_ int, dst []uint32) []uint32 {
-	return c.collection.Participation.Eligible(dst, c.settings().Devices)
 }

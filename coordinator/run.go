@@ -35,14 +35,11 @@ func (c *Coordinator) Run(ctx context.Context) error {
 }
 
 func (c *Coordinator) loop(ctx context.Context) error {
-	if err := c.waitForDevices(ctx); err != nil {
-		return err
-	}
 	for {
 		if err := c.betweenRounds(ctx); err != nil {
 			return err
 		}
-		state, message := c.idle()
+		state, message, changed := c.idle()
 		if state == Training {
 			err := c.oneRound(ctx)
 			c.spent = errors.Is(err, round.ErrBudgetSpent)
@@ -56,37 +53,23 @@ func (c *Coordinator) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-c.requests.wake:
-		}
-	}
-}
-
-// idle is Training if another round can begin, and otherwise why not.
-func (c *Coordinator) idle() (State, string) {
-	switch {
-	case c.stopped != "":
-		return Stopped, c.stopped
-	case c.engine.Next >= c.settings().Rounds:
-		return Finished, "all rounds are done"
-	case c.spent:
-		return BudgetSpent, "the privacy budget is spent"
-	}
-	return Training, ""
-}
-
-// waitForDevices waits until all devices of the run are enrolled, before its first round.
-func (c *Coordinator) waitForDevices(ctx context.Context) error {
-	for {
-		n, changed := c.devices.Count()
-		if n >= c.settings().Devices || c.engine.Next > 0 {
-			return ctx.Err()
-		}
-		c.progress.set(WaitingForDevices, fmt.Sprintf("waiting for devices: %d of %d", n, c.settings().Devices))
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
 		case <-changed:
 		}
 	}
+}
+
+// idle is Training if another round can begin, and otherwise why not. The channel closes if the reason may
+// have disappeared; it is nil if only an operator can change something.
+func (c *Coordinator) idle() (State, string, <-chan struct{}) {
+	switch {
+	case c.stopped != "":
+		return Stopped, c.stopped, nil
+	case c.engine.Next >= c.settings().Rounds:
+		return Finished, "all rounds are done", nil
+	case c.spent:
+		return BudgetSpent, "the privacy budget is spent", nil
+	}
+	return c.lacksDevices()
 }
 
 // betweenRounds does what an operator asked for and what may only be done between rounds.
@@ -116,6 +99,9 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	start := c.now()
 	c.progress.beginRound(start)
 	c.sayTraining(t)
+	if err := c.beginEpoch(t); err != nil {
+		return err
+	}
 	c.noise.Renew()
 	report, err := c.engine.Step(ctx)
 	if err != nil {
@@ -129,6 +115,9 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 		Counted: report.Devices + report.Idle, Idle: report.Idle,
 		Cohort:    report.Devices + report.Idle + report.Dropped,
 		Discarded: report.Discarded, Seconds: took.Seconds(),
+	}
+	if outcome.Discarded {
+		c.progress.count("rounds_discarded", 1)
 	}
 	evaluates := c.settings().evaluatesAfter(t)
 	if err := c.saveRound(t, outcome, evaluates); err != nil {
@@ -169,7 +158,7 @@ func (c *Coordinator) saveRound(t int, outcome models.Outcome, evaluates bool) e
 	}
 	if c.settings().Cohort.ByCheckIn() {
 		last := (t+1)%c.settings().Cohort.Every == 0
-		c.collection.Participation.Close(c.closing.Devices, c.settings().Devices, last)
+		c.collection.Participation.Close(c.closing.Devices, last)
 	}
 	if evaluates { // before the model is published, so that no evaluation is forgotten
 		if err := c.evaluations.Begin(t + 1); err != nil {

@@ -13,7 +13,8 @@ type State string
 const (
 	Starting          State = "starting"
 	WaitingForRun     State = "waiting-for-run"     // an operator must begin one
-	WaitingForDevices State = "waiting-for-devices" // to enrol, before the first round
+	WaitingForDevices State = "waiting-for-devices" // to enrol, or to be active again
+	NoDevices         State = "no-devices"          // no device is active
 	Training          State = "training"
 	Evaluating        State = "evaluating"
 	Paused            State = "paused"

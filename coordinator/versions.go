@@ -26,7 +26,7 @@ func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 		Noisy:    e.Stack != nil, RolledBack: rolledBack, Outcome: outcome,
 	}
 	if c.settings().Cohort.ByCheckIn() {
-		s.Participants = c.collection.Participation.Bytes(c.settings().Devices)
+		s.Participants = c.collection.Participation.Bytes()
 	}
 	if e.Stack != nil {
 		s.Clip, s.LedgerLines = e.Stack.Clip, c.budget.Lines()
@@ -43,10 +43,12 @@ func (c *Coordinator) load(v *models.Version) error {
 	}
 	if c.settings().Cohort.ByCheckIn() {
 		b, err := c.models.Read(v.Participants)
-		if err != nil || len(b) != (c.settings().Devices+7)/8 {
+		if err == nil {
+			err = c.collection.Participation.Load(b)
+		}
+		if err != nil {
 			return fmt.Errorf("version %d: the list of participants is missing or corrupt: %w", v.Version, err)
 		}
-		c.collection.Participation.Load(b)
 	}
 	e.Next = v.Round
 	if e.Stack != nil && v.Clip > 0 {

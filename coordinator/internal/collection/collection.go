@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -135,7 +136,9 @@ func LogOf(run []byte, rollbacks int, task *pb.Task) string {
 }
 
 // Interrupted reports whether a round has reports on disk and no outcome.
-func (c *Collection) Interrupted() bool { return len(c.store.Logs(roundLogs)) > 0 }
+func (c *Collection) Interrupted() bool {
+	return slices.ContainsFunc(c.store.Logs(roundLogs), func(log string) bool { return !strings.HasSuffix(log, cohortLog) })
+}
 
 // DropReports deletes the reports of rounds whose outcome is on disk. The logs with a prefix stay;
 // empty keeps none.

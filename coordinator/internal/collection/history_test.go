@@ -72,21 +72,23 @@ func TestOldRoundsAreForgotten(t *testing.T) {
 
 func TestParticipationOfAnEpoch(t *testing.T) {
 	var p Participation
-	p.Close([]uint32{1, 9}, 12, false)
+	p.Close([]uint32{1, 9, 1 << 24}, false)
 	p.Exclude(4)
-	if got := p.Eligible(nil, 12); !slices.Equal(got, []uint32{0, 2, 3, 5, 6, 7, 8, 10, 11}) {
+	if got := p.Eligible(nil, cohort(12)); !slices.Equal(got, []uint32{0, 2, 3, 5, 6, 7, 8, 10, 11}) {
 		t.Errorf("eligible devices are %v", got)
 	}
 	if !p.Done(9) || !p.Done(4) || p.Done(3) || !p.Excluded(4) || p.Excluded(9) {
 		t.Error("a device has the wrong status")
 	}
 	var q Participation
-	q.Load(p.Bytes(12))
-	if !q.Done(1) || !q.Done(9) || q.Done(4) {
+	if err := q.Load(p.Bytes()); err != nil || len(p.Bytes()) > 10 {
+		t.Errorf("%d bytes for 3 devices, %v", len(p.Bytes()), err)
+	}
+	if !q.Done(1) || !q.Done(9) || !q.Done(1<<24) || q.Done(4) {
 		t.Error("the devices in a sum are not restored")
 	}
-	p.Close([]uint32{2}, 12, true)
-	if got := p.Eligible(nil, 12); len(got) != 12 {
+	p.Close([]uint32{2}, true)
+	if got := p.Eligible(nil, cohort(12)); len(got) != 12 {
 		t.Errorf("in a new epoch only %v are eligible", got)
 	}
 }

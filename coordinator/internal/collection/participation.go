@@ -1,6 +1,10 @@
 package collection
 
-import "sync"
+import (
+	"errors"
+	"slices"
+	"sync"
+)
 
 // Participation is the devices that contributed in an epoch: a number of rounds in which each
 // device is in at most one sum, if devices choose when to check in. The zero value is the start of an
@@ -8,7 +12,7 @@ import "sync"
 // neither.
 type Participation struct {
 	mu       sync.Mutex
-	counted  []byte          // a bit for each device that is in a sum
+	counted  map[uint32]bool // devices that are in a sum
 	excluded map[uint32]bool // devices that sent something that is in no sum
 }
 
@@ -16,11 +20,7 @@ type Participation struct {
 func (p *Participation) Done(id uint32) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.isCounted(id) || p.excluded[id]
-}
-
-func (p *Participation) isCounted(id uint32) bool {
-	return int(id/8) < len(p.counted) && p.counted[id/8]>>(id%8)&1 == 1
+	return p.counted[id] || p.excluded[id]
 }
 
 // Exclude excludes a device for the rest of the epoch: a device that sent a report takes it for
@@ -41,48 +41,67 @@ func (p *Participation) Excluded(id uint32) bool {
 	return p.excluded[id]
 }
 
-// Eligible appends the devices, of n, that may still contribute.
-func (p *Participation) Eligible(dst []uint32, n int) []uint32 {
+// Eligible appends those of the devices that may still contribute.
+func (p *Participation) Eligible(dst, devices []uint32) []uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id := range uint32(n) {
-		if !p.isCounted(id) && !p.excluded[id] {
+	for _, id := range devices {
+		if !p.counted[id] && !p.excluded[id] {
 			dst = append(dst, id)
 		}
 	}
 	return dst
 }
 
-// Close adds the devices, of n, that are in a round's sum. The last round of an epoch begins a new
-// one.
-func (p *Participation) Close(devices []uint32, n int, last bool) {
+// Close adds the devices that are in a round's sum. The last round of an epoch begins a new one.
+func (p *Participation) Close(devices []uint32, last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	next := make([]byte, (n+7)/8)
 	if last {
-		p.counted = next
-		clear(p.excluded)
+		p.counted, p.excluded = nil, nil
 		return
 	}
-	copy(next, p.counted)
-	for _, id := range devices {
-		next[id/8] |= 1 << (id % 8)
+	if p.counted == nil {
+		p.counted = map[uint32]bool{}
 	}
-	p.counted = next
+	for _, id := range devices {
+		p.counted[id] = true
+	}
 }
 
-// Bytes is a bit for each of n devices: whether it is in a sum of this epoch.
-func (p *Participation) Bytes(n int) []byte {
+// Bytes encodes the devices that are in a sum of this epoch.
+func (p *Participation) Bytes() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := make([]byte, (n+7)/8)
-	copy(out, p.counted)
-	return out
+	ids := make([]uint32, 0, len(p.counted))
+	for id := range p.counted {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return AppendIDs([]byte{participationFormat}, ids)
 }
 
-// Load replaces the devices that are in a sum by what Bytes returned.
-func (p *Participation) Load(b []byte) {
+// participationFormat is the first byte of what Bytes returns, so that an empty list is not an empty
+// file.
+const participationFormat = 2
+
+// Load replaces the devices that are in a sum by what Bytes returned; nil is the start of an epoch.
+func (p *Participation) Load(b []byte) error {
+	var ids []uint32
+	if len(b) > 0 {
+		if b[0] != participationFormat {
+			return errors.New("an older program wrote the list of participants")
+		}
+		var err error
+		if ids, err = ReadIDs(b[1:]); err != nil {
+			return err
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.counted = b
+	p.counted, p.excluded = make(map[uint32]bool, len(ids)), nil
+	for _, id := range ids {
+		p.counted[id] = true
+	}
+	return nil
 }

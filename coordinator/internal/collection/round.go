@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/batch"
@@ -22,7 +23,7 @@ type RoundConfig struct {
 	Log    string       // prefix of its logs
 	Task   *pb.Task
 	Cohort []uint32      // sorted
-	Goal   int           // reports that end the round before its deadline
+	Goal   int           // reports that end the round before its deadline; 0 for none
 	Limit  int           // reports that the sum may contain; 0 for one of each device
 	Hold   time.Duration // with a limit: how long a device may keep its reservation
 	Ends   time.Time
@@ -34,9 +35,11 @@ type RoundConfig struct {
 type Round struct {
 	config RoundConfig
 	shards []*batch.Queue[*report]
+	cohort atomic.Pointer[[]uint32] // replaced, never changed
 
 	mu           sync.Mutex
 	ends         time.Time
+	goal         int
 	counted      map[uint32]uint64 // by device ID: the digest of its report
 	idle         int               // devices in the sum without training data
 	sum          []int64
@@ -70,8 +73,9 @@ func OpenRound(config RoundConfig) (*Round, error) {
 	n := int(config.Task.Length)
 	r := &Round{
 		config: config, ends: config.Ends, counted: map[uint32]uint64{}, sum: make([]int64, n),
-		full: make(chan struct{}), reservations: newReservations(config.Hold),
+		full: make(chan struct{}), reservations: newReservations(config.Hold), goal: config.Goal,
 	}
+	r.cohort.Store(&config.Cohort)
 	for k := range maxShards {
 		log := fmt.Sprintf("%s.%d", config.Log, k)
 		if config.Store != nil {
@@ -106,9 +110,17 @@ func (r *Round) Task(id uint32, now time.Time) *pb.Task {
 // Progress is the number of reports in the sum, and the number that it may contain.
 func (r *Round) Progress() (done, expected int) {
 	if r.config.Limit > 0 {
-		return r.Count(), min(r.config.Limit, len(r.config.Cohort))
+		return r.Count(), min(r.config.Limit, len(r.Cohort()))
 	}
-	return r.Count(), len(r.config.Cohort)
+	return r.Count(), len(r.Cohort())
+}
+
+// SetGoal changes the number of reports that end the round.
+func (r *Round) SetGoal(goal int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.goal = goal
+	r.checkGoal()
 }
 
 // Number is the number of the round, from 0.
@@ -135,7 +147,7 @@ func (r *Round) MaxBytes() uint64 {
 
 // Contains reports whether a device is in the cohort.
 func (r *Round) Contains(id uint32) bool {
-	_, found := slices.BinarySearch(r.config.Cohort, id)
+	_, found := slices.BinarySearch(r.Cohort(), id)
 	return found
 }
 
@@ -289,7 +301,7 @@ func (r *Round) add(rec *record, sum []int64) {
 }
 
 func (r *Round) checkGoal() {
-	if len(r.counted) < r.config.Goal {
+	if r.goal == 0 || len(r.counted) < r.goal {
 		return
 	}
 	select {

@@ -127,6 +127,30 @@ func (r *Registry) SeenSince(since time.Time) (ids []uint32) {
 	return ids
 }
 
+// Enrolments is the number of devices that ever enrolled.
+func (r *Registry) Enrolments() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.devices)
+}
+
+// EnrolledBefore returns those of the devices that were among the first n enrolments. A device that left
+// and returned with its key keeps its place.
+func (r *Registry) EnrolledBefore(ids []uint32, n int) []uint32 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if len(r.devices) <= n {
+		return ids
+	}
+	out := make([]uint32, 0, len(ids))
+	for _, id := range ids {
+		if d := r.devices[id]; d != nil && d.order < n {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // bounded is a text that is safe to store and to print: at most 200 characters, none of them a
 // control character.
 func bounded(text string) string {

@@ -60,6 +60,7 @@ type device struct {
 	reason   string // why it is excluded
 	note     string // of the token that it enrolled with
 	enrolled int64  // in Unix seconds
+	order    int    // number of devices that enrolled before it
 	presence
 }
 
@@ -275,7 +276,7 @@ func (r *Registry) applyEnrolment(c change) {
 	delete(r.reserved, c.ID)
 	d := r.devices[c.ID]
 	if d == nil {
-		d = &device{key: string(c.Key)}
+		d = &device{key: string(c.Key), order: len(r.devices)}
 		r.devices[c.ID] = d
 		r.idOf[d.key] = c.ID
 		r.active.add(c.ID)

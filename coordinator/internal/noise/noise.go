@@ -39,10 +39,17 @@ func (s *Source) Tree(run []byte, n privacy.Node, piece int) io.Reader {
 	return stream(key, n, piece)
 }
 
-// CohortSeed is the seed of cohorts after a number of rollbacks: no cohort is drawn twice.
-func (s *Source) CohortSeed(rollbacks int) uint64 {
-	b := s.mac("tacit cohorts", binary.LittleEndian.AppendUint64(nil, uint64(rollbacks)))
-	return binary.LittleEndian.Uint64(b)
+// CohortKey is the key of the cohorts of a run after a number of rollbacks: no cohort is drawn twice.
+func (s *Source) CohortKey(run []byte, rollbacks int) (key [32]byte) {
+	data := binary.LittleEndian.AppendUint64(nil, uint64(rollbacks))
+	copy(key[:], s.mac("tacit cohorts", append(data, run...)))
+	return key
+}
+
+// GroupSeed is the seed of the groups of masked sums.
+func (s *Source) GroupSeed(run []byte, rollbacks int) uint64 {
+	data := binary.LittleEndian.AppendUint64(nil, uint64(rollbacks))
+	return binary.LittleEndian.Uint64(s.mac("tacit groups", append(data, run...)))
 }
 
 func (s *Source) mac(label string, data []byte) []byte {

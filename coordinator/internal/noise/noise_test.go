@@ -34,8 +34,14 @@ func TestNoTwoReleasesHaveTheSameNoise(t *testing.T) {
 	if len(seen) != 3*4*2+2 {
 		t.Errorf("%d different streams", len(seen))
 	}
-	if s.CohortSeed(0) == s.CohortSeed(1) || s.CohortSeed(0) == New([32]byte{2}).CohortSeed(0) {
-		t.Error("a seed of cohorts repeats")
+	run := []byte("run")
+	key := s.CohortKey(run, 0)
+	for _, other := range [][32]byte{
+		s.CohortKey(run, 1), s.CohortKey([]byte("other"), 0), New([32]byte{2}).CohortKey(run, 0),
+	} {
+		if key == other {
+			t.Error("a key of cohorts repeats")
+		}
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
@@ -139,9 +138,18 @@ func (c Cohort) Epoch(devices int) int {
 	return (devices + n - 1) / n
 }
 
-// Draw appends the cohort of a round to dst, ascending.
+// Draw appends the cohort of a round to dst, ascending, in a federation whose randomness comes from a
+// seed.
 func (c Cohort) Draw(seed uint64, round, devices int, dst []uint32) []uint32 {
-	r := rng.New(seed, rng.Cohort, uint64(round))
+	if c.ByCheckIn() {
+		return c.simulateCheckIns(seed, round, devices, dst)
+	}
+	return c.DrawFrom(SeedStreams(seed), round, devices, dst)
+}
+
+// DrawFrom appends the cohort of a round to dst, ascending. It cannot draw devices that check in.
+func (c Cohort) DrawFrom(streams Streams, round, devices int, dst []uint32) []uint32 {
+	r := streams(uint64(round))
 	switch c.Kind {
 	case "count", "share":
 		// Selection sampling (Knuth's algorithm S): ascending, each subset equally likely.
@@ -159,18 +167,10 @@ func (c Cohort) Draw(seed uint64, round, devices int, dst []uint32) []uint32 {
 			}
 		}
 	case "cycle":
-		order := make([]uint32, devices)
-		for u := range order {
-			order[u] = uint32(u)
-		}
-		r = rng.New(seed, rng.Cohort)
-		r.Shuffle(order)
 		n := min(c.Count, devices)
 		from := round % c.Epoch(devices) * n
-		dst = append(dst, order[from:min(from+n, devices)]...)
+		dst = append(dst, cycleOrder(streams, devices)[from:min(from+n, devices)]...)
 		slices.Sort(dst)
-	case "checkin":
-		dst = c.simulateCheckIns(seed, round, devices, dst)
 	default:
 		for u := range devices {
 			dst = append(dst, uint32(u))

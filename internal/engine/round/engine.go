@@ -142,7 +142,7 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 	} else {
 		e.addDeviceNoise(e.Noise, rep.Devices, sum.Sums)
 	}
-	if rep.Devices > 0 {
+	if rep.Devices > 0 && !rep.Discarded {
 		e.apply(sum, rep.Devices)
 	}
 	e.Next++
