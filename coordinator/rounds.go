@@ -59,7 +59,7 @@ func (n *network) keepCohort(t round.Task) ([]uint32, error) {
 }
 
 // waitForDeadline delays the end of a round with a sample to a multiple of the deadline: when the drawn
-// devices were ready would reveal who was drawn.
+// devices were ready would reveal which devices were drawn.
 func (n *network) waitForDeadline(ctx context.Context, began time.Time) error {
 	if !n.sampled() {
 		return nil

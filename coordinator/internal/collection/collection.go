@@ -137,7 +137,9 @@ func LogOf(run []byte, rollbacks int, task *pb.Task) string {
 
 // Interrupted reports whether a round has reports on disk and no outcome.
 func (c *Collection) Interrupted() bool {
-	return slices.ContainsFunc(c.store.Logs(roundLogs), func(log string) bool { return !strings.HasSuffix(log, cohortLog) })
+	return slices.ContainsFunc(c.store.Logs(roundLogs), func(log string) bool {
+		return !strings.HasSuffix(log, cohortLog)
+	})
 }
 
 // DropReports deletes the reports of rounds whose outcome is on disk. The logs with a prefix stay;
