@@ -327,6 +327,7 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 	if err := w.save(f.state); err != nil {
 		return err
 	}
+	go a.followCertificate(ctx, f, *w)
 	a.writeServing(w, f, c)
 	a.log.Info("listening", "url", w.URL, "pin", w.Pin, "state_folder", f.state, "version", version)
 	return a.runCoordinator(ctx, c, server, server.HTTP(secure), server.Listener(l))
@@ -398,7 +399,7 @@ func (a *app) writeServing(w *localAccess, f *serveFlags, c *coordinator.Coordin
 	}
 	s := c.Status()
 	fmt.Fprintf(a.out, "coordinator  %s\n", w.URL)
-	if w.Pin != "" {
+	if w.Pin != "" && f.cert == "" {
 		fmt.Fprintf(a.out, "pin          %s\n", w.Pin)
 	} else if f.insecure {
 		fmt.Fprintf(a.out, "INSECURE     no TLS: anyone on the network path can read models and updates\n")

@@ -47,18 +47,17 @@ func checkLocalAccess(dir string) error {
 		info.Mode().Perm()), "delete it to get a new token, or set its mode to 0600")
 }
 
-// secure returns the TLS configuration of --cert, --insecure or the coordinator's own certificate, and the pin of the
-// latter. A lost certificate is replaced only if no device knows its pin, or with --new-pin.
+// secure returns the TLS configuration of --cert, --insecure or the coordinator's own certificate, and the pin. A lost certificate is replaced only if no device knows its pin, or with --new-pin.
 func (f *serveFlags) secure(enrolled int, warn func(string)) (*tls.Config, string, error) {
 	switch {
 	case f.insecure:
 		return nil, "", nil
 	case f.cert != "":
-		c, _, err := rpc.LoadTLS(f.cert, f.key, func(err error) { warn(err.Error()) })
+		c, pin, err := rpc.LoadTLS(f.cert, f.key, func(err error) { warn(err.Error()) })
 		if err != nil {
 			return nil, "", input(err, "")
 		}
-		return c, "", nil
+		return c, pin, nil
 	}
 	c, pin, err := rpc.MakeTLS(filepath.Join(f.state, "tls"), enrolled == 0 || f.newPin)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,0 +1,1 @@
+{{- define "tacit.labels" }} app.kubernetes.io/name: tacit, app.kubernetes.io/instance: {{ printf "%q" .Release.Name }} {{ end -}}
