@@ -313,7 +313,8 @@ func TestTheImagesCommandRunsAsItsUser(t *testing.T) {
 	folder := filepath.Join(state, "state")
 	until(t, "its folder", func() bool { _, err := readLocalAccess(folder); return err == nil })
 	code, _, text := tacit("fleet", "-d", "world", "--world", "users=20,items=60,mean-rows=14", "-m", "fedmf",
-		"--state", folder, "--rounds", "1", "--dp", "epsilon=50,metrics=5,delta=1e-3", "--eval-every", "1", "--deadline", "1s")
+		"--state", folder, "--rounds", "1", "--dp", "epsilon=50,metrics=5,delta=1e-3", "--eval-every", "1",
+		"--deadline", "1s")
 	if code != 0 {
 		t.Fatalf("exit %d: %s%s", code, text, errs.String())
 	}

@@ -47,7 +47,8 @@ func checkLocalAccess(dir string) error {
 		info.Mode().Perm()), "delete it to get a new token, or set its mode to 0600")
 }
 
-// secure returns the TLS configuration of --cert, --insecure or the coordinator's own certificate, and the pin. A lost certificate is replaced only if no device knows its pin, or with --new-pin.
+// secure returns the TLS configuration of --cert, --insecure or the coordinator's own certificate, and the pin. A lost
+// certificate is replaced only if no device knows its pin, or with --new-pin.
 func (f *serveFlags) secure(enrolled int, warn func(string)) (*tls.Config, string, error) {
 	switch {
 	case f.insecure:
