@@ -63,9 +63,10 @@ type Options struct {
 type Event struct {
 	Round, Rounds    int
 	Version          uint64
-	Counted          int  // devices in the sum
-	Cohort           int  // devices of the cohort
-	Discarded        bool // too few devices: the sum was discarded
+	Counted          int    // devices in the sum
+	Cohort           int    // devices of the cohort
+	Discarded        bool   // too few devices, or the model was rejected: the model is that of before
+	Rejected         string // why the model of the round was rejected; otherwise empty
 	Seconds          float64
 	Epsilon          float64 // 0 without a privacy guarantee
 	Evaluation       *Evaluation

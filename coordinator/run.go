@@ -110,6 +110,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	if err := c.fault("stepped"); err != nil {
 		return err
 	}
+	c.noteRejected(t, report.Rejected)
 	took := c.now().Sub(start)
 	outcome := models.Outcome{
 		Counted: report.Devices + report.Idle, Idle: report.Idle,
@@ -129,6 +130,7 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	event := Event{
 		Round: t + 1, Rounds: c.settings().Rounds, Version: c.models.Last(), Counted: outcome.Counted,
 		Cohort: outcome.Cohort, Discarded: outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.epsilon(),
+		Rejected: report.Rejected,
 	}
 	if evaluates {
 		event.Evaluation, event.EvaluationMissed, err = c.evaluate(ctx, t)
@@ -171,6 +173,24 @@ func (c *Coordinator) saveRound(t int, outcome models.Outcome, evaluates bool) e
 	return c.collection.DropReports("")
 }
 
+// noteRejected counts a model that the engine rejected, and warns. Training continues.
+func (c *Coordinator) noteRejected(t int, reason string) {
+	if c.progress.reject(reason != ""); reason == "" {
+		return
+	}
+	c.progress.count("models_rejected", 1)
+	c.opt.Warn(fmt.Sprintf("round %d is discarded: %s. A device may be lying, or training diverges; the model of the "+
+		"round before stays", t+1, reason))
+}
+
+// manyRejected is how many rejected models, one after the other, an operator should look at.
+const manyRejected = 3
+
 func (c *Coordinator) sayTraining(t int) {
-	c.progress.set(Training, fmt.Sprintf("round %d of %d", t+1, c.settings().Rounds))
+	text := fmt.Sprintf("round %d of %d", t+1, c.settings().Rounds)
+	if n := c.progress.rejectedInARow(); n >= manyRejected {
+		text += fmt.Sprintf("; the last %d rounds were discarded because their models were implausible: a device lies "+
+			"in every round, or the method diverges with these settings", n)
+	}
+	c.progress.set(Training, text)
 }

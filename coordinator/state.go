@@ -31,6 +31,7 @@ type progress struct {
 	state     State
 	message   string // for people
 	counts    map[string]int64
+	rejected  int                      // models that were rejected one after the other
 	refused   func() map[string]uint64 // by code, of the server; may be nil
 	opened    time.Time                // when the round began
 	roundTime time.Duration            // of a round, smoothed
@@ -107,4 +108,20 @@ func (p *progress) timing(now time.Time) (taken, average time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return now.Sub(p.opened), p.roundTime
+}
+
+// reject notes whether the model of the last round was rejected.
+func (p *progress) reject(rejected bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rejected++; !rejected {
+		p.rejected = 0
+	}
+}
+
+// rejectedInARow is how many models were rejected since the last one that was published.
+func (p *progress) rejectedInARow() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rejected
 }

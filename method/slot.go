@@ -53,7 +53,10 @@ type Slot struct {
 	Init    Init
 	// Range is the largest magnitude of a number that one device sends, or 0 if it is
 	// unknown. It sets the scale of narrow integer sums: numbers beyond it are clipped.
-	Range         float64
+	Range float64
+	// Limit is the largest plausible magnitude of a value of a Shared or Server slot, or 0 for a
+	// generic limit. A round that would exceed it is discarded.
+	Limit         float64
 	HighPrecision bool   // use two integers per number in narrow sums, for matrices that are inverted
 	Doc           string // for the method's page
 }

@@ -196,7 +196,7 @@ func (r *Run) Step(ctx context.Context) (Event, error) {
 		Samples: rep.Samples, BytesUp: rep.Bytes, Down: down * rep.Devices, Zeros: zeros, Truncated: rep.Truncated,
 		Clip: clip,
 	}
-	sane := r.finite()
+	sane := r.finite() && rep.Rejected == "" // in a simulation no device lies: training diverges
 	if rep.LossN > 0 {
 		// A private slot that has diverged shows only in the loss.
 		l := rep.Loss / float64(rep.LossN)

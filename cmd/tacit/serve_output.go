@@ -17,7 +17,10 @@ func (a *app) roundEnded(e coordinator.Event) {
 		return
 	}
 	line := fmt.Sprintf("round %d/%d  %d of %d devices  %.2f s", e.Round, e.Rounds, e.Counted, e.Cohort, e.Seconds)
-	if e.Discarded {
+	switch {
+	case e.Rejected != "":
+		line += "  discarded: " + e.Rejected
+	case e.Discarded:
 		line += "  discarded: too few devices"
 	}
 	if e.Epsilon > 0 {

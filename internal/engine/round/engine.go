@@ -52,11 +52,12 @@ type Aggregate struct {
 
 // Report counts what happened in a round.
 type Report struct {
-	Devices   int  // whose update counts
-	Dropped   int  // that dropped out
-	Late      int  // that reported after the deadline
-	Idle      int  // that have no training data
-	Discarded bool // too few devices took part: nothing was released
+	Devices   int    // whose update counts
+	Dropped   int    // that dropped out
+	Late      int    // that reported after the deadline
+	Idle      int    // that have no training data
+	Discarded bool   // too few devices took part, or the model was rejected: the values are those of before
+	Rejected  string // why the model of the round must not be published; otherwise empty
 	Samples   int
 	Bytes     int // sent by the devices that count
 	Truncated int // numbers that exceeded the range of their slot; simulations only
@@ -97,6 +98,7 @@ type Engine struct {
 	decoded [][]float32       // by slot: sums of integers as floats
 	noise   float64           // deviation on each number of the round's sums
 	ids     []uint32
+	kept    kept
 }
 
 // New returns an engine that runs round 0 next, on values by slot. Under a privacy policy
@@ -143,7 +145,9 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 		e.addDeviceNoise(e.Noise, rep.Devices, sum.Sums)
 	}
 	if rep.Devices > 0 && !rep.Discarded {
+		e.keep()
 		e.apply(sum, rep.Devices)
+		e.check(&rep)
 	}
 	e.Next++
 	return rep, nil

@@ -86,7 +86,9 @@ func (e *Engine) release(integers []int64, rep *Report) error {
 		e.addDeviceNoise(own, came, sum.Sums)
 	}
 	expected := int(math.Round(e.Cohort.Expected(e.Devices.Count())))
+	e.keep()
 	e.apply(sum, max(1, expected))
+	e.check(rep)
 	if err := e.adapt(integers[n], came); err != nil {
 		return fmt.Errorf("round %d: %w", e.Next+1, err)
 	}

@@ -184,6 +184,27 @@ func TestSumOfTooFewDevicesIsDiscardedAndSpent(t *testing.T) {
 	}
 }
 
+// A model that is rejected has cost its budget all the same.
+func TestARejectedModelIsPaidFor(t *testing.T) {
+	for _, policy := range []string{"noise=1", "noise=1,mechanism=tree"} {
+		cohort := "all"
+		if policy != "noise=1" {
+			cohort = "cycle:4"
+		}
+		e, v := guarded(t, policy, cohort, 8, 4)
+		v.each, v.rep = []float32{0.5, 0, 0, 0}, Report{Devices: 8}
+		e.Plan.Slots[0].Limit = 1e-9
+		if rep := step(t, e); !rep.Discarded || rep.Rejected == "" || e.Next != 1 || slices.Max(e.Value[0]) != 0 ||
+			len(e.Ledger.Events()) == 0 {
+			t.Errorf("%s: %+v, round %d, values %v, %d paid", policy, rep, e.Next, e.Value[0], len(e.Ledger.Events()))
+		}
+		e.Plan.Slots[0].Limit = 0
+		if rep := step(t, e); rep.Discarded || slices.Max(e.Value[0]) == 0 {
+			t.Errorf("%s: the next round: %+v, values %v", policy, rep, e.Value[0])
+		}
+	}
+}
+
 // The noise in the model after n rounds of a tree is that of the nodes which cover
 // them: its variance is their number times that of one. With 20,000 numbers the
 // ratio has a deviation of 0.01; it is 6 of them off with a chance below 2e-9.

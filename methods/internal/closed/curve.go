@@ -16,6 +16,10 @@ type NewtonStep struct {
 	Few                                  int // items that fewer devices have are not learnt
 }
 
+// rowLimit bounds the numbers of item rows. Those of honest rounds stay below 10: rows and users' vectors
+// share their scale, and their products are about 1.
+const rowLimit = 1000
+
 // Mix adds scale times a round's sum to the moving average of the previous rounds, which
 // keeps the fraction Blur.
 func (c NewtonStep) Mix(scale float64, got, value []float32) {
@@ -102,5 +106,12 @@ func (c NewtonStep) bend(n, r float64, g, curve []float32, h []float64) {
 			h[a*c.Dim+b] = float64(c.Gamma*n*float64(curve[a*c.Stride+b])) + float64(c.A0*float64(g[a*c.Stride+b]))
 		}
 		h[a*c.Dim+a] += r
+	}
+}
+
+func (m *IALS) curve(stride int) NewtonStep {
+	return NewtonStep{
+		Dim: m.Dim, Stride: stride, A0: m.A0, Reg: m.Reg, Gamma: m.Gamma, Momentum: m.Momentum,
+		Step: m.Step, Blur: m.Blur, Few: m.Few,
 	}
 }

@@ -63,7 +63,7 @@ func (m *IALS) Slots(items int) []method.Slot {
 	return []method.Slot{
 		alsItem: {
 			Name: "item", Scope: shared, Upload: method.Broadcast, PerItem: true, Dim: d,
-			Init: method.Init{Kind: method.Normal, A: m.Start / float64(d) * 8}, Doc: "item rows",
+			Init: method.Init{Kind: method.Normal, A: m.Start / float64(d) * 8}, Limit: rowLimit, Doc: "item rows",
 		},
 		alsGram: {
 			Name: "gram", Scope: shared, Upload: method.Broadcast, Rows: d, Dim: d,
@@ -93,8 +93,11 @@ func (m *IALS) Slots(items int) []method.Slot {
 			Name: "users", Scope: server, Rows: d, Dim: d,
 			Doc: "sum of the outer products of all users' vectors",
 		},
-		alsC:     {Name: "curvature", Scope: server, Rows: d, Dim: d, Doc: "curvature of the mean item"},
-		alsMean:  {Name: "mean", Scope: server, PerItem: true, Dim: d, Doc: "mean item rows of the last rounds"},
+		alsC: {Name: "curvature", Scope: server, Rows: d, Dim: d, Doc: "curvature of the mean item"},
+		alsMean: {
+			Name: "mean", Scope: server, PerItem: true, Dim: d, Limit: rowLimit,
+			Doc: "mean item rows of the last rounds",
+		},
 		alsTimes: {Name: "times", Scope: server, Rows: 1, Dim: 1, Doc: "number of rounds in the mean"},
 	}
 }
@@ -148,6 +151,9 @@ func (m *IALS) Update(g *method.Global) {
 		c.Begin(seen, item)
 	} else {
 		n, rows := learn.Column(g.Value[alsN], g.Items, g.Stride[alsN])
+		for _, slot := range []int{alsOuter, alsCurve} {
+			Semidefinite(g.Aggregate[slot], m.Dim, g.Stride[slot], g.Noise)
+		}
 		c.Mix(all, g.Aggregate[alsOuter], g.Value[alsG])
 		c.Mix(all/rows, g.Aggregate[alsCurve], g.Value[alsC])
 		c.Move(n, seen, g.Users, g.Value[alsG], g.Value[alsC], g.Aggregate[alsGrad], g.Value[alsMove], item)
@@ -159,11 +165,4 @@ func (m *IALS) Update(g *method.Global) {
 		copy(item, mean)
 	}
 	learn.Gram(item, g.Items, m.Dim, c.Stride, g.Value[alsGram])
-}
-
-func (m *IALS) curve(stride int) NewtonStep {
-	return NewtonStep{
-		Dim: m.Dim, Stride: stride, A0: m.A0, Reg: m.Reg, Gamma: m.Gamma, Momentum: m.Momentum,
-		Step: m.Step, Blur: m.Blur, Few: m.Few,
-	}
 }

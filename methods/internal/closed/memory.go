@@ -104,9 +104,10 @@ func (m Memory) Sums(w *method.Work, item *method.View, history []uint32, base u
 
 // Head computes the ridge regression of the next item on the memory before it: each row
 // of head becomes (square + reg tr(square)/(100 wide) I)^-1 next. Rows of items not in
-// keep are zero.
-func (m Memory) Head(keep []bool, reg float64, square []float32, next, head []float32, stride int) {
+// keep are zero. noise is the standard deviation of the noise on each number of square.
+func (m Memory) Head(keep []bool, reg, noise float64, square, next, head []float32, stride int) {
 	f := m.Wide()
+	Semidefinite(square, f, stride, noise)
 	a, trace := make([]float64, f*f), 0.0
 	for i := range f {
 		for j := range f {

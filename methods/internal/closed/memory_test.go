@@ -54,7 +54,7 @@ func TestTheSequenceHeadIsRidgeRegression(t *testing.T) {
 	for i := range keep {
 		keep[i] = true
 	}
-	m.Head(keep, reg, square, next, head, s)
+	m.Head(keep, reg, 0, square, next, head, s)
 	ridge := reg * mat.Trace(a) / float64(100*f)
 	for i := range f {
 		a.Set(i, i, a.At(i, i)+ridge)

@@ -139,7 +139,7 @@ func (m *Tacit) Update(g *method.Global) {
 	switch g.Phase {
 	case tacHeads:
 		keep := FrequentItems(g.Aggregate[alsCount], g.Items, g.Stride[alsCount], m.Few)
-		m.memory().Head(keep, m.HeadReg, g.Aggregate[tacSquare], g.Aggregate[tacNext], g.Value[tacHead],
+		m.memory().Head(keep, m.HeadReg, g.Noise, g.Aggregate[tacSquare], g.Aggregate[tacNext], g.Value[tacHead],
 			g.Stride[tacHead])
 		m.pairs(g.Items).update(g)
 	case tacChooses:

@@ -1,0 +1,118 @@
+package round
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/method"
+)
+
+// Honest rounds stay far below these limits: see TestHonestRoundsAreFarFromTheLimits in package sim. On
+// ML-100K a slot grows at most 64 times in a round, and no number exceeds 1e4; both grow with the
+// catalogue and with the number of devices.
+const (
+	// maxMagnitude is the largest number of a model, unless its slot declares a limit.
+	maxMagnitude = 1e18
+	// maxGrowth is how many times larger a slot may become in one round, once it is not zero: its root
+	// mean square, or 1 if that is larger.
+	maxGrowth = 1e6
+)
+
+// kept is the model of the round before, which stays if that of a round is rejected.
+type kept struct {
+	value [][]float32 // by slot; nil if the coordinator keeps no value of it
+	state []aggregate.State
+}
+
+// isStored reports whether a slot has a value that lasts from round to round.
+func isStored(s *method.Slot) bool {
+	return s.Scope == method.Server || s.Scope == method.Shared && s.Upload != method.Sum
+}
+
+// keep copies the model before a server step.
+func (e *Engine) keep() {
+	if e.kept.value == nil {
+		e.kept.value = make([][]float32, len(e.Value))
+		e.kept.state = make([]aggregate.State, len(e.State))
+	}
+	for i := range e.Plan.Slots {
+		if isStored(&e.Plan.Slots[i]) {
+			e.kept.value[i] = append(e.kept.value[i][:0], e.Value[i]...)
+		}
+		copyState(&e.kept.state[i], &e.State[i])
+	}
+}
+
+func copyState(dst, src *aggregate.State) {
+	if dst.Steps = src.Steps; src.M == nil {
+		dst.M, dst.V = nil, nil
+		return
+	}
+	dst.M, dst.V = append(dst.M[:0], src.M...), append(dst.V[:0], src.V...)
+}
+
+// check rejects an implausible model after a server step: the model of the round before takes its
+// place, and the round counts as discarded. The privacy budget of the round stays spent.
+func (e *Engine) check(rep *Report) {
+	rep.Rejected = e.implausible()
+	if rep.Rejected == "" {
+		return
+	}
+	rep.Discarded = true
+	for i, v := range e.kept.value {
+		if v != nil {
+			copy(e.Value[i], v)
+		}
+		copyState(&e.State[i], &e.kept.state[i])
+	}
+}
+
+// implausible reports why the model must not be published; empty if it may.
+func (e *Engine) implausible() string {
+	for i := range e.Plan.Slots {
+		s := &e.Plan.Slots[i]
+		for _, x := range [][]float32{e.State[i].M, e.State[i].V} {
+			if _, most := size(x); !(most <= math.MaxFloat32) {
+				return fmt.Sprintf("the server rule's memory of slot %s would not be finite", s.Name)
+			}
+		}
+		if !isStored(s) {
+			continue
+		}
+		limit := maxMagnitude
+		if s.Limit > 0 {
+			limit = s.Limit
+		}
+		was, _ := size(e.kept.value[i])
+		base := max(was, 1)
+		is, most := size(e.Value[i])
+		switch {
+		case !(most <= math.MaxFloat32):
+			return fmt.Sprintf("a number of slot %s would not be finite", s.Name)
+		case most > limit:
+			return fmt.Sprintf("a number of slot %s would be %.3g: at most %.3g is plausible", s.Name, most, limit)
+		case was > 0 && is > maxGrowth*base:
+			return fmt.Sprintf("slot %s would grow %.3g times in one round: at most %.3g is plausible", s.Name, is/base,
+				float64(maxGrowth))
+		}
+	}
+	return ""
+}
+
+// size returns the root mean square of numbers and their largest magnitude, which is NaN or infinite if
+// a number is.
+func size(v []float32) (mean, most float64) {
+	sum := 0.0
+	for _, x := range v {
+		a := math.Abs(float64(x))
+		sum += a * a
+		if !(a <= most) {
+			most = a
+		}
+		if a != a {
+			return a, a
+		}
+	}
+	return math.Sqrt(sum / float64(max(len(v), 1))), most
+}
