@@ -220,6 +220,8 @@ func (d deviceAPI) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportR
 		code := rpc.OverBound
 		if malformed {
 			code = rpc.Malformed
+		} else if err := d.excludeLiars(r.Round, map[uint32]string{id: "sent " + err.Error()}); err != nil {
+			return nil, connect.NewError(connect.CodeUnavailable, err)
 		}
 		return nil, rpc.Refuse(code, connect.CodeInvalidArgument, "%v", err)
 	}

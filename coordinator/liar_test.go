@@ -10,7 +10,9 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/privacy/secagg"
+	"github.com/tacit-rec/tacit/wire"
 )
 
 // lie changes what a device sends in a masked round.
@@ -137,4 +139,63 @@ func (r *harness) playMasked(d []*testDevice, rounds int) [][]uint32 {
 		r.t.Fatalf("%d rounds were not done in time: %+v", rounds, r.c.Status())
 	}
 	return attempts
+}
+
+// clipAfter plays a masked round in which every device is within its clipping bound, except one that
+// sends a bit of its own, and returns the bounds before and after it.
+func clipAfter(t *testing.T, groups int, lie int32) (before, after float64, ignored int64) {
+	const n, liar = 28, 3
+	s := withDP(small(n), "epsilon=500,delta=1e-3,clip=0.5,adaptive=geometric,min-devices=10")
+	s.Masked, s.Rounds, s.GroupSize = true, 2, n/groups
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.enrolled(n)
+	var wg sync.WaitGroup
+	for i, h := range d {
+		task := h.task()
+		before = task.Bound.Clip
+		values := make([]int32, task.Length)
+		if values[len(values)-1] = privacy.BitLevels / 2; i == liar && lie != 0 {
+			values[len(values)-1] = lie
+		}
+		wg.Go(func() { h.played(t, task, values, nil) })
+	}
+	wg.Wait()
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	return before, d[0].task().Bound.Clip, r.c.Status().Counts["clip_bits_ignored"]
+}
+
+// Under masks a device can add anything to the sum of the clipping bits. If honest devices cannot have
+// made the sum, it does not move the bound; with groups it moves it by no more than one group may.
+func TestAFalseClippingBitDoesNotMoveTheBound(t *testing.T) {
+	before, honest, ignored := clipAfter(t, 1, 0)
+	if !(honest < before) || ignored != 0 {
+		t.Fatalf("honest devices move the bound from %g to %g; %d sums are ignored", before, honest, ignored)
+	}
+	for _, lie := range []int32{100 * privacy.BitLevels, -100 * privacy.BitLevels} {
+		before, after, ignored := clipAfter(t, 1, lie)
+		if after != before || ignored != 1 {
+			t.Errorf("bit %d: the bound moves from %g to %g; %d sums are ignored, expected 1", lie, before, after,
+				ignored)
+		}
+		before, after, ignored = clipAfter(t, 2, lie)
+		if after < honest || after > before || ignored != 1 {
+			t.Errorf("bit %d, two groups: the bound moves from %g to %g, honest devices move it to %g; %d are ignored",
+				lie, before, after, honest, ignored)
+		}
+	}
+}
+
+// Without masks the coordinator sees a false clipping bit, refuses the report and excludes its sender.
+func TestAFalseClippingBitOfAPlainReport(t *testing.T) {
+	s := withDP(small(4), "epsilon=50,delta=1e-3,clip=0.5,adaptive=geometric")
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.enrolled(4)
+	task := d[1].task()
+	values := make([]int64, task.Length)
+	values[len(values)-1] = privacy.BitLevels
+	_, err := d[1].Report(context.Background(), request(task, wire.AppendUpdate(nil, values)))
+	r.refused(err, rpc.OverBound)
+	if all := r.c.devices.Excluded(); len(all) != 1 || all[0].ID != 1 {
+		t.Errorf("%+v are excluded", all)
+	}
 }

@@ -225,6 +225,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		Hold: cmp.Or(c.opt.hold, holdCalls),
 		Now:  c.now, Timer: c.timer, Count: c.progress.count,
 		BeforeReveal: func() error { return c.noteRevealing(task) },
+		BitsExceed:   func(s *masked.Sum) bool { return c.bitsExceed(task, s) },
 		BeforeSum:    func() error { return c.fault("unmasking") },
 	})
 	if err != nil {
@@ -233,7 +234,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	c.collection.EnterAttempt(a)
 	defer c.collection.Uploads.Clear()
 	sum, err := a.Run(ctx, keep)
-	return sum, errors.Join(err, c.excludeLiars(task, a.Liars()))
+	return sum, errors.Join(err, c.excludeLiars(task.Round, a.Liars()))
 }
 
 // admitted removes excluded devices from a cohort.
@@ -241,16 +242,26 @@ func (c *Coordinator) admitted(cohort []uint32) []uint32 {
 	return slices.DeleteFunc(slices.Clone(cohort), func(id uint32) bool { return c.devices.Barred(id) != "" })
 }
 
-// excludeLiars excludes the devices that broke the protocol of a masked sum. The coordinator has seen
-// the proof in their own messages.
-func (c *Coordinator) excludeLiars(task *pb.Task, liars map[uint32]string) error {
+// excludeLiars excludes devices that broke the protocol in a round. The coordinator has seen the proof
+// in their own messages.
+func (c *Coordinator) excludeLiars(round uint32, liars map[uint32]string) error {
 	for id, reason := range liars {
-		if err := c.devices.Exclude(id, fmt.Sprintf("in round %d it %s", task.Round+1, reason)); err != nil {
+		if err := c.devices.Exclude(id, fmt.Sprintf("in round %d it %s", round+1, reason)); err != nil {
 			return err
 		}
 		c.progress.count("excluded", 1)
 	}
 	return nil
+}
+
+// bitsExceed reports whether the clipping bits of a group's sum are more than its devices can make them.
+// Unless devices add noise, the sum is exact.
+func (c *Coordinator) bitsExceed(task *pb.Task, s *masked.Sum) bool {
+	g := c.engine.Stack
+	if g == nil || task.Kind != pb.Kind_TRAIN || g.Adaptive == "off" {
+		return false
+	}
+	return !g.PlausibleBits(int(task.Round), len(s.Devices), int64(s.Values[len(s.Values)-1]))
 }
 
 // noteRevealing writes to disk that devices are about to reveal shares.

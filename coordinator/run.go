@@ -111,6 +111,9 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 		return err
 	}
 	c.noteRejected(t, report.Rejected)
+	if report.BitsIgnored {
+		c.progress.count("clip_bits_ignored", 1)
+	}
 	took := c.now().Sub(start)
 	outcome := models.Outcome{
 		Counted: report.Devices + report.Idle, Idle: report.Idle,

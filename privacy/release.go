@@ -190,6 +190,22 @@ func (k *Stack) RemainingCountNoise(round, devices int) int64 {
 	return k.countDeviation(round)
 }
 
+// plausibleDeviations of noise are exceeded with a probability below 1e-9.
+const plausibleDeviations = 6.2
+
+// PlausibleBits reports whether the given number of devices can have made a noisy sum of clipping bits.
+// Each of them sends half of BitLevels or its negative. Honest devices make an implausible sum with
+// a probability below 1e-9. The noise is part of the sum, so the answer reveals nothing that the sum
+// does not.
+func (k *Stack) PlausibleBits(round, devices int, noisy int64) bool {
+	deviation := float64(k.RemainingCountNoise(round, devices))
+	if k.Drawn {
+		deviation = float64(k.CountNoiseShare(round)) * math.Sqrt(float64(devices))
+	}
+	limit := float64(devices)*BitLevels/2 + plausibleDeviations*deviation
+	return math.Abs(float64(noisy)) <= limit
+}
+
 // RequiredDevices is the minimum number of devices in a release. Under Poisson sampling the
 // size of the sample is as secret as its members, so any number is released, even zero
 // devices with noise alone.

@@ -40,6 +40,9 @@ type AttemptConfig struct {
 	Now       func() time.Time
 	Timer     func(time.Duration) (<-chan time.Time, func() bool)
 
+	// BitsExceed reports whether the last number of a group's sum is more than its devices can make
+	// it. Then it counts as zero.
+	BitsExceed   func(*Sum) bool
 	BeforeReveal func() error                  // runs once, before devices reveal anything
 	BeforeSum    func() error                  // runs before masks are removed
 	Count        func(counter string, n int64) // counts discarded groups
@@ -239,6 +242,10 @@ func (a *Attempt) combine(sums []*Sum, errs []error) (*Sum, error) {
 			a.config.Count("buckets_over_bound", 1)
 			sums[i] = nil
 		default:
+			if len(a.groups) > 1 && a.config.BitsExceed(sum) {
+				a.config.Count("clip_bits_ignored", 1)
+				sum.Values[len(sum.Values)-1] = 0
+			}
 			for k, x := range sum.Values {
 				out.Values[k] += x
 			}

@@ -42,6 +42,7 @@ func attemptConfig(n int) AttemptConfig {
 		},
 		BeforeReveal: func() error { return nil },
 		BeforeSum:    func() error { return nil },
+		BitsExceed:   func(*Sum) bool { return false },
 		Count:        func(string, int64) {},
 	}
 }

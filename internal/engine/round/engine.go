@@ -52,17 +52,18 @@ type Aggregate struct {
 
 // Report counts what happened in a round.
 type Report struct {
-	Devices   int    // whose update counts
-	Dropped   int    // that dropped out
-	Late      int    // that reported after the deadline
-	Idle      int    // that have no training data
-	Discarded bool   // too few devices took part, or the model was rejected: the values are those of before
-	Rejected  string // why the model of the round must not be published; otherwise empty
-	Samples   int
-	Bytes     int // sent by the devices that count
-	Truncated int // numbers that exceeded the range of their slot; simulations only
-	Loss      float64
-	LossN     int
+	Devices     int    // whose update counts
+	Dropped     int    // that dropped out
+	Late        int    // that reported after the deadline
+	Idle        int    // that have no training data
+	Discarded   bool   // too few devices took part, or the model was rejected: the values are those of before
+	Rejected    string // why the model of the round must not be published; otherwise empty
+	BitsIgnored bool   // honest devices cannot have made the sum of clipping bits: the bound stays
+	Samples     int
+	Bytes       int // sent by the devices that count
+	Truncated   int // numbers that exceeded the range of their slot; simulations only
+	Loss        float64
+	LossN       int
 }
 
 // Engine runs rounds. New makes one; the optional fields are set before the first Step.

@@ -89,21 +89,26 @@ func (e *Engine) release(integers []int64, rep *Report) error {
 	e.keep()
 	e.apply(sum, max(1, expected))
 	e.check(rep)
-	if err := e.adapt(integers[n], came); err != nil {
+	if err := e.adapt(integers[n], came, rep); err != nil {
 		return fmt.Errorf("round %d: %w", e.Next+1, err)
 	}
 	e.Next++
 	return nil
 }
 
-// adapt moves the clipping bound by the noisy number of devices within it.
-func (e *Engine) adapt(bits int64, devices int) error {
+// adapt moves the clipping bound by the noisy number of devices within it. It ignores a number that
+// honest devices cannot make: under masks one device can add anything to it.
+func (e *Engine) adapt(bits int64, devices int, rep *Report) error {
 	if e.Stack.Adaptive == "off" {
 		return nil
 	}
 	noisy := []int64{bits}
 	deviation := e.Stack.RemainingCountNoise(e.Next, devices)
 	privacy.NewSource(e.Random(bitsNode(e.Next), 0)).AddGauss(deviation, noisy)
+	if !e.Stack.PlausibleBits(e.Next, devices, noisy[0]) {
+		rep.BitsIgnored = true
+		return nil
+	}
 	return e.Stack.Adapt(noisy[0])
 }
 
