@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
 )
 
 // publishNaN publishes a version with a number that is not finite, as a coordinator without a check of
@@ -138,4 +141,59 @@ func TestRetirementSurvivesARollBack(t *testing.T) {
 	r.stop()
 	r = open(t, dir, nil, nil)
 	check("after a restart")
+}
+
+// exploding is a method whose server step goes wrong in some rounds.
+type exploding struct {
+	methods.FedMF
+	wrong func(round int) bool
+}
+
+func (m *exploding) PostUpdate(g *method.Global) {
+	if m.wrong(g.Round) {
+		g.Value[0][0] = float32(math.NaN())
+	}
+}
+
+// A model that is not finite is never published: the coordinator discards the round, says so, and trains
+// on. If it happens again and again, the state says what may be wrong.
+func TestAModelThatIsNotFiniteIsNotPublished(t *testing.T) {
+	registry := methods.Default()
+	if err := registry.Add(method.Entry{Name: "exploding", Title: "Exploding", New: func() method.Method {
+		return &exploding{wrong: func(round int) bool { return round >= 1 && round <= 3 }}
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var events []Event
+	s := small(2)
+	s.Method, s.Rounds = "exploding", 6
+	dir := filepath.Join(t.TempDir(), "state")
+	change := func(o *Options) {
+		o.Methods = registry
+		o.Event = func(e Event) { mu.Lock(); events = append(events, e); mu.Unlock() }
+	}
+	r := open(t, dir, &s, change)
+	d := r.enrolled(2)
+	r.play(d, 1)
+	_, good := r.model()
+	r.play(d, 4)
+	m, bits := r.model()
+	if m.Round != 4 || bits != good {
+		t.Errorf("after three bad rounds the model of round %d differs from that of round 1", m.Round)
+	}
+	waitFor(t, "the message", func() bool { return strings.Contains(r.c.Status().Message, "the last 3 rounds") })
+	r.stop()
+	r = open(t, dir, nil, change)
+	r.play([]*testDevice{r.newDevice(0), r.newDevice(1)}, 6)
+	if _, bits = r.model(); bits == good {
+		t.Error("training did not go on")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, e := range events {
+		if bad := e.Round >= 2 && e.Round <= 4; e.Discarded != bad || (e.Rejected != "") != bad {
+			t.Errorf("round %d: discarded %t, rejected %q", e.Round, e.Discarded, e.Rejected)
+		}
+	}
 }

@@ -92,6 +92,11 @@ func (c *faultyConn) Report(ctx context.Context, r *pb.ReportRequest) (*pb.Repor
 		c.dropped = at
 		return &pb.ReportResponse{State: pb.ReportState_CLOSED}, nil // it is done with this round
 	}
+	if whole := r.Offset == 0 && uint64(len(r.Data)) == r.Bytes; cfg.Lie != nil && whole && r.Kind == pb.Kind_TRAIN {
+		r = proto.Clone(r).(*pb.ReportRequest)
+		r.Data = cfg.Lie(c.member.deviceID(), r.Round, r.Data)
+		r.Bytes, r.Digest = uint64(len(r.Data)), wire.HashBlob(r.Data).Hash
+	}
 	out, err := c.Conn.Report(ctx, r)
 	if err != nil {
 		return nil, err

@@ -38,6 +38,8 @@ type Config struct {
 	Leave        [4]float64    // fraction that drops out of a masked round before step 0, 1, 2, 3
 	Slow         time.Duration // average delay before a device sends
 	Malicious    float64       // fraction of devices that send invalid reports
+	// Lie, if set, may replace the update of a device before it is sent.
+	Lie func(deviceID, round uint32, update []byte) []byte
 
 	// Counted, if set, is called for every counted report, and Late for every report that arrived
 	// after the end of the round or of a masked attempt. Many goroutines call them. A late device may
