@@ -32,7 +32,8 @@ type serveFlags struct {
 	deadline                                           time.Duration
 	insecure, deterministic, repair, newPin            bool
 	users, rowColumns                                  []string
-	metrics                                            string
+	metrics, config                                    string
+	printConfig                                        bool
 	logs                                               logFlags
 }
 
@@ -79,17 +80,25 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.logs.format, "log-format", "auto", "`auto`, text or json; auto: lines for people on a terminal")
 	fl.StringVar(&f.logs.level, "log-level", "", "`debug`, info, warn or error; default: info, on a terminal warn")
 	fl.BoolVar(&f.newPin, "new-pin", false, "replace a lost certificate although devices know its pin")
+	fl.StringVar(&f.config, "config", "", "TOML `file` with the same keys as these flags, which win over it")
+	fl.BoolVar(&f.printConfig, "print-config", false, "print the configuration as a file for --config, and stop")
 	fl.BoolVar(&f.repair, "repair", false, "move damaged files of the state folder aside, list what was lost, and stop")
 	a.describe(c, serveDetails,
-		flagsUnder("Server", "listen state metrics", "name cert cert-key new-pin insecure log-format log-level "+
+		flagsUnder("Server", "listen state metrics config", "print-config name cert cert-key new-pin insecure log-format log-level "+
 			"repair"),
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
 		flagsUnder("Privacy", "dp secagg eval-every", "group-size"))
 	c.RunE = func(c *cobra.Command, words []string) error {
-		if f.repair {
+		words, err := f.configure(c, words)
+		switch {
+		case err != nil:
+			return err
+		case f.repair:
 			return a.repair(&f)
+		case f.printConfig:
+			return writeConfig(c, words, a.out)
 		}
 		if err := missingFlag(c, words); err != nil {
 			return err
@@ -100,7 +109,6 @@ func (a *app) serveCmd() *cobra.Command {
 		}
 		var spec *experiment.Spec
 		if begins {
-			var err error
 			if spec, err = networkSpec(c, words, settings, &f); err != nil {
 				return err
 			}
