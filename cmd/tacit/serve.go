@@ -84,8 +84,9 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.BoolVar(&f.printConfig, "print-config", false, "print the configuration as a file for --config, and stop")
 	fl.BoolVar(&f.repair, "repair", false, "move damaged files of the state folder aside, list what was lost, and stop")
 	a.describe(c, serveDetails,
-		flagsUnder("Server", "listen state metrics config", "print-config name cert cert-key new-pin insecure log-format log-level "+
-			"repair"),
+		flagsUnder("Server", "listen state metrics config",
+			"print-config name cert cert-key new-pin insecure log-format log-level "+
+				"repair"),
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),

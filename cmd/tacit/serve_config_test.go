@@ -38,7 +38,8 @@ decay = 1e-6
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for _, want := range []string{
-		"\nlisten = '127.0.0.1:0'\n", "\nmetrics = ''\n", "\ndevices = 80\n", "\nrounds = '7'\n", "\ndeadline = '10m0s'\n",
+		"\nlisten = '127.0.0.1:0'\n", "\nmetrics = ''\n", "\ndevices = 80\n", "\nrounds = '7'\n",
+		"\ndeadline = '10m0s'\n",
 		"\ndeterministic = true\n", "\nuser-column = ['age=young|old', 'tone=x']\n", "\ndim = '8'\n",
 		"\ndecay = '1e-06'\n", "\n# goal = 1\n",
 	} {
