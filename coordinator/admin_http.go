@@ -93,6 +93,9 @@ func (c *Coordinator) serveAdmin(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet && !call.secret {
 		return c.answerAdmin(w, r, call)
 	}
+	if err := c.refuseReads(); err != nil { // it could not be written either
+		return err
+	}
 	end, err := c.audit(r, path)
 	if err != nil {
 		return err

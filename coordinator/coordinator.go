@@ -55,6 +55,7 @@ type Options struct {
 	Methods *method.Registry
 
 	fault func(point string) error                            // tests let a step of a round fail
+	probe time.Duration                                       // between attempts to write to a full disk
 	timer func(time.Duration) (<-chan time.Time, func() bool) // tests end the steps of a masked round
 	hold  time.Duration                                       // of calls of masked rounds; 0 means holdCalls
 }
@@ -131,9 +132,6 @@ const (
 
 // Open loads a coordinator's folder, with the run that it holds, if any.
 func Open(opt Options) (c *Coordinator, err error) {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
 	if opt.Info == nil {
 		opt.Info = func(string, ...any) {}
 	}
@@ -143,11 +141,15 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if opt.Rate == 0 {
 		opt.Rate = 2000
 	}
-	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn})
+	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn, ProbeEvery: opt.probe})
 	if err != nil {
 		return nil, err
 	}
 	c = &Coordinator{opt: opt, st: st, admin: admin{durations: newDurations()}, ready: make(chan struct{})}
+	if opt.Now == nil {
+		c.opt.Now = newClock(wallClock, c.clockStepped).now
+	}
+	c.progress.trouble = c.trouble
 	c.latest.Store(&current{})
 	c.progress.info = opt.Info
 	c.progress.set(Starting, "starting")
@@ -327,6 +329,7 @@ func (c *Coordinator) openBudget() (err error) {
 		if c.budget, err = budget.Open(c.opt.Dir, hex.EncodeToString(c.identity.id[:])); err != nil {
 			return err
 		}
+		c.budget.RetryWith(c.st.Retry)
 	}
 	return nil
 }
@@ -339,6 +342,9 @@ func (c *Coordinator) nameRun() error {
 // Close stops the loop and closes the folder. Whatever was acknowledged is on disk.
 func (c *Coordinator) Close() error {
 	c.kill()
+	closed := make(chan struct{})
+	defer close(closed)
+	go c.releaseWrites(closed)
 	c.running.Lock() // Run has returned
 	defer c.running.Unlock()
 	if c.devices != nil {

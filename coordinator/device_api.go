@@ -50,6 +50,9 @@ func (d deviceAPI) Hello(_ context.Context, r *pb.HelloRequest) (*pb.HelloRespon
 
 // Enrol gives a key its device ID, and answers when that is on disk.
 func (d deviceAPI) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResponse, error) {
+	if err := d.refuseWrites(); err != nil {
+		return nil, err
+	}
 	caller, _ := rpc.CallerFrom(ctx)
 	key := ed25519.PublicKey(caller.Key[:])
 	if string(key) != string(r.Key) {
@@ -82,6 +85,9 @@ func (d deviceAPI) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResp
 
 // Leave ends a device's enrolment at its own request.
 func (d deviceAPI) Leave(ctx context.Context, _ *pb.LeaveRequest) (*pb.LeaveResponse, error) {
+	if err := d.refuseWrites(); err != nil {
+		return nil, err
+	}
 	if err := d.devices.Leave(callerID(ctx)); err != nil {
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
@@ -141,6 +147,9 @@ func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Check
 	}
 	d.progress.count(checkInCounter, 1)
 	d.seen(id)
+	if w := d.troubleWait(); w != nil {
+		return waitResponse(w), nil
+	}
 	var manifest *pb.SignedManifest
 	if r.ModelVersion < d.models.Last() {
 		manifest = d.models.Signed()
@@ -173,6 +182,9 @@ func waitResponse(w *pb.Wait) *pb.CheckInResponse {
 
 // Fetch reads a piece of a blob that a recent manifest names.
 func (d deviceAPI) Fetch(_ context.Context, r *pb.FetchRequest) (*pb.FetchResponse, error) {
+	if err := d.refuseReads(); err != nil {
+		return nil, err
+	}
 	if len(r.Hash) != wire.HashBytes {
 		return nil, rpc.Refuse(rpc.Malformed, connect.CodeInvalidArgument, "a hash of %d bytes: must be %d",
 			len(r.Hash),
@@ -193,6 +205,9 @@ func reported(s pb.ReportState) *pb.ReportResponse { return &pb.ReportResponse{S
 
 // Report accepts a piece of a report, and counts the report when it is complete.
 func (d deviceAPI) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportResponse, error) {
+	if err := d.refuseWrites(); err != nil {
+		return nil, err
+	}
 	id := callerID(ctx)
 	open, err := d.roundOf(id, r)
 	if err != nil {
@@ -308,6 +323,9 @@ func (d deviceAPI) roundOf(id uint32, r *pb.ReportRequest) (*collection.Round, e
 
 // Mask is a step of a masked round.
 func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskResponse, error) {
+	if err := d.refuseReads(); err != nil {
+		return nil, err
+	}
 	id := callerID(ctx)
 	if !d.begun() {
 		return nil, rpc.Refuse(rpc.WrongRun, connect.CodeFailedPrecondition, "no run has begun")

@@ -12,6 +12,8 @@ type requests struct {
 	store *store.Store
 	wake  chan struct{} // wakes the loop
 
+	writing sync.Mutex // one change at a time; mu is not held while the disk is written
+
 	mu       sync.Mutex
 	pause    bool
 	rollback uint64 // the version to roll back to; 0 for none
@@ -39,11 +41,13 @@ func (r *requests) notify() {
 }
 
 func (r *requests) setPause(pause bool) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	if err := r.store.PutJSON(pauseKey, pause); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.pause = pause
 	r.notify()
 	return nil
@@ -56,11 +60,13 @@ func (r *requests) paused() bool {
 }
 
 func (r *requests) setRollback(version uint64) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	if err := r.store.PutJSON(rollbackKey, version); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.rollback = version
 	r.notify()
 	return nil
@@ -74,11 +80,16 @@ func (r *requests) rollbackTo() uint64 {
 
 // endRollback removes a request that is done, unless another one replaced it meanwhile.
 func (r *requests) endRollback(version uint64) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.rollback != version {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if r.rollbackTo() != version {
 		return nil
 	}
+	if err := r.store.PutJSON(rollbackKey, 0); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.rollback = 0
-	return r.store.PutJSON(rollbackKey, 0)
+	return nil
 }

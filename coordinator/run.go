@@ -8,6 +8,7 @@ import (
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/internal/store"
 )
 
 // Run waits for a run and its devices, and trains until all rounds are done; then it waits for an
@@ -26,8 +27,12 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return nil
 	case <-c.ready:
 	}
+	go c.watch(ctx)
+	ended := make(chan struct{})
+	defer close(ended)
+	defer context.AfterFunc(ctx, func() { c.releaseWrites(ended) })()
 	err := c.loop(ctx)
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || ctx.Err() != nil && errors.Is(err, store.ErrInterrupted) {
 		return nil
 	}
 	c.noteEnd(err)

@@ -35,6 +35,9 @@ type progress struct {
 	refused   func() map[string]uint64 // by code, of the server; may be nil
 	opened    time.Time                // when the round began
 	roundTime time.Duration            // of a round, smoothed
+
+	trouble func() (State, string) // the state that the machine imposes; may be nil
+	memory  memory
 }
 
 // set sets the state, and a message for people that explains it.
@@ -47,7 +50,13 @@ func (p *progress) set(s State, message string) {
 	p.state, p.message = s, message
 }
 
+// get returns the state, and its message for people. Trouble with the machine hides any other state.
 func (p *progress) get() (State, string) {
+	if p.trouble != nil {
+		if s, message := p.trouble(); s != "" {
+			return s, message
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state, p.message
@@ -91,6 +100,13 @@ func (p *progress) beginRound(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.opened = now
+}
+
+// shift moves the begin of the round when somebody set the clock.
+func (p *progress) shift(by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opened = p.opened.Add(by)
 }
 
 // endRound notes how long a round took.

@@ -156,7 +156,7 @@ func (s *Store) heal(generation uint64, cause error) error {
 			return err
 		}
 		if s.note(err, begun) == DiskError && time.Since(begun) > giveUpAfter {
-			s.broken = fmt.Errorf("%w: %s", ErrDiskFailed, DiskError.text(s.dir, err))
+			s.broken = fmt.Errorf("%w: %s", ErrDiskFailed, DiskError.text(err))
 			return s.broken
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Store) note(err error, begun time.Time) Fault {
 		return old.Fault
 	}
 	f = cmp.Or(f, DiskError)
-	s.fault.Store(&Health{Fault: f, Detail: f.text(s.dir, err), Since: begun})
+	s.fault.Store(&Health{Fault: f, Detail: f.text(err), Since: begun})
 	return f
 }
 
@@ -204,6 +204,10 @@ func (s *Store) reopen() error {
 		return err
 	}
 	if err := s.rewriteEnds(); err != nil {
+		return err
+	}
+	// The server's own indexes may describe blocks that were cut: it makes new ones.
+	if err := removeIndexes(s.dir); err != nil {
 		return err
 	}
 	e, err := start(s.dir, nil)
@@ -246,6 +250,14 @@ func (s *Store) rewriteEnds() error {
 		}
 	}
 	return nil
+}
+
+func removeIndexes(dir string) error {
+	paths, err := filepath.Glob(filepath.Join(escape(dir), "jetstream", "$G", "streams", "*", "msgs", "index.db"))
+	for _, path := range paths {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
 
 func writeSynced(path string, b []byte) error {

@@ -68,7 +68,7 @@ func waitFault(t *testing.T, s *Store, want Fault) {
 func TestAFullDiskDelaysWrites(t *testing.T) {
 	disk := smallDisk(t, 8)
 	dir := filepath.Join(disk, "state")
-	s, err := Open(dir, Options{probe: 10 * time.Millisecond})
+	s, err := Open(dir, Options{ProbeEvery: 10 * time.Millisecond})
 	must(t, err)
 	const logs = 3
 	var wrote [logs]atomic.Int64
@@ -131,7 +131,7 @@ func TestAFullDiskDelaysWrites(t *testing.T) {
 // A blob that does not fit waits until it does.
 func TestALargeBlobWaitsForSpace(t *testing.T) {
 	disk := smallDisk(t, 12)
-	s, err := Open(filepath.Join(disk, "state"), Options{probe: 10 * time.Millisecond})
+	s, err := Open(filepath.Join(disk, "state"), Options{ProbeEvery: 10 * time.Millisecond})
 	must(t, err)
 	defer s.Close()
 	must(t, os.WriteFile(filepath.Join(disk, "other"), make([]byte, 8<<20), 0o600))
@@ -162,7 +162,7 @@ func TestAWriteThatFailsIsWrittenOnce(t *testing.T) {
 				var broken atomic.Bool
 				var failed atomic.Int64
 				dir := t.TempDir()
-				o := Options{part: 1 << 10, probe: 10 * time.Millisecond, fail: func(at string) error {
+				o := Options{part: 1 << 10, ProbeEvery: 10 * time.Millisecond, fail: func(at string) error {
 					if broken.Load() && (at == "probe" || strings.HasPrefix(at, point)) {
 						failed.Add(1)
 						return &os.PathError{Op: "write", Path: dir, Err: errno}

@@ -41,8 +41,8 @@ const (
 	probeBytes = 1 << 20
 	// giveUpAfter is how long a disk may return errors that do not say what would end them.
 	giveUpAfter = 5 * time.Minute
-	// reserveBytes, or a twentieth of a small file system, stay free for what must be written.
-	reserveBytes = 64 << 20
+	// Reserve, or a twentieth of a small file system, stays free for what must be written.
+	Reserve = 64 << 20
 )
 
 // faultOf names the fault behind an error; empty if the disk did not cause it.
@@ -64,20 +64,19 @@ func faultOf(err error) Fault {
 }
 
 // text explains a fault to people.
-func (f Fault) text(dir string, err error) string {
+func (f Fault) text(err error) string {
 	switch f {
 	case DiskFull:
-		return fmt.Sprintf("the disk of %s is full; free some space, and training continues by itself", dir)
+		return "the coordinator's disk is full; when there is space again, training continues by itself"
 	case ReadOnly:
-		return fmt.Sprintf("%s cannot be written (%v); make it writable, and training continues by itself", dir,
+		return fmt.Sprintf("the coordinator's folder cannot be written (%v); when it can, training continues by itself",
 			reason(err))
 	case TooManyFiles:
-		return "the process has too many open files; raise its limit (ulimit -n, LimitNOFILE=) or wait until " +
-			"connections end"
+		return "the coordinator has too many open files; its limit (ulimit -n, LimitNOFILE=) is too low"
 	case LowMemory:
-		return "the system refuses memory; stop other programs or raise the limit of this one"
+		return "the system refuses memory to the coordinator"
 	}
-	return fmt.Sprintf("the disk of %s returns errors (%v); check it", dir, reason(err))
+	return fmt.Sprintf("the coordinator's disk returns errors (%v)", reason(err))
 }
 
 // reason is the operating system's part of an error.
@@ -96,11 +95,11 @@ func (s *Store) Health() Health {
 		h = *f
 	} else if since := s.pending.oldest(); !since.IsZero() && time.Since(since) > slowAfter {
 		h.Fault, h.Since = SlowDisk, since
-		h.Detail = fmt.Sprintf("the disk of %s has not finished a write in %v", s.dir,
+		h.Detail = fmt.Sprintf("the coordinator's disk has not finished a write in %v",
 			time.Since(since).Round(time.Second))
 	}
 	h.Free, h.Size = s.space.get(s.dir)
-	h.Low = h.Fault == DiskFull || h.Size > 0 && h.Free < min(reserveBytes, h.Size/20)
+	h.Low = h.Fault == DiskFull || h.Size > 0 && h.Free < min(Reserve, h.Size/20)
 	return h
 }
 
@@ -114,7 +113,7 @@ type space struct {
 func (c *space) get(dir string) (free, size uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.at) > time.Second {
+	if time.Since(c.at) > 200*time.Millisecond {
 		c.free, c.size = diskSpace(dir)
 		c.at = time.Now()
 	}

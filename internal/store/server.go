@@ -272,7 +272,7 @@ var failures = []string{"failed to store a msg", "permission denied", "will be D
 // instead of their index, and a full disk is a state of the store.
 var expected = []string{
 	"Recovering stream state from index errored", "failed to store a msg", "no space left on device",
-	"will be DISABLED",
+	"will be DISABLED", "Stream state ",
 }
 
 func (q *quiet) pass(format string, a []any) {

@@ -29,10 +29,11 @@ type Options struct {
 	// Warn receives the warnings and errors of the embedded server, from any goroutine. Nil drops
 	// them.
 	Warn func(message string)
+	// ProbeEvery is the time between attempts to write to a folder whose disk refused a write; 0 means 1 s.
+	ProbeEvery time.Duration
 
-	part  int                      // bytes of a record in one message; 0 is partSize
-	fail  func(point string) error // tests let a write or a probe fail
-	probe time.Duration            // between attempts to write after a fault; 0 is probeEvery
+	part int                      // bytes of a record in one message; 0 is partSize
+	fail func(point string) error // tests let a write or a probe fail
 }
 
 // Stats counts the writes since the folder was opened.
@@ -94,7 +95,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, lock: lock, part: cmp.Or(o.part, partSize), fail: o.fail}
-	s.quit, s.every = make(chan struct{}), cmp.Or(o.probe, probeEvery)
+	s.quit, s.every = make(chan struct{}), cmp.Or(o.ProbeEvery, probeEvery)
 	defer func() {
 		if err != nil {
 			s.Close()

@@ -34,6 +34,7 @@ type Budget struct {
 
 	mu     sync.Mutex
 	unused []account.Event // written for releases that nobody saw
+	retry  func(write func() error) error
 
 	costs costs
 }
@@ -46,7 +47,14 @@ func Open(dir, federation string) (*Budget, error) {
 	if err != nil {
 		return nil, &store.Damage{Where: File, What: err.Error(), Hint: hint(dir)}
 	}
-	return &Budget{dir: dir, ledger: l}, nil
+	return &Budget{dir: dir, ledger: l, retry: func(write func() error) error { return write() }}, nil
+}
+
+// RetryWith sets how writes to the ledger are repeated that the disk refuses.
+func (b *Budget) RetryWith(retry func(write func() error) error) {
+	if b != nil {
+		b.retry = retry
+	}
 }
 
 // Repair makes a damaged ledger open again, or one with fewer lines than were written. The budget
@@ -66,6 +74,10 @@ func (b *Budget) Close() error {
 // Spend pays for a release: with an unused entry if one fits, otherwise with a new one, which is
 // on disk when Spend returns.
 func (b *Budget) Spend(e account.Event) error {
+	return b.retry(func() error { return b.spend(e) })
+}
+
+func (b *Budget) spend(e account.Event) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i := slices.Index(b.unused, e); i >= 0 {
@@ -76,19 +88,25 @@ func (b *Budget) Spend(e account.Event) error {
 }
 
 // SpendNew pays with a new entry, for a release that is never repeated.
-func (b *Budget) SpendNew(e account.Event) error { return b.ledger.Spend(e) }
+func (b *Budget) SpendNew(e account.Event) error {
+	return b.retry(func() error { return b.ledger.Spend(e) })
+}
 
 // BeginRun records that a run begins, once.
 func (b *Budget) BeginRun(run string, number int) error {
 	if b == nil {
 		return nil
 	}
-	return b.ledger.BeginRun(run, number)
+	return b.retry(func() error { return b.ledger.BeginRun(run, number) })
 }
 
 // Reset begins a budget period. No entry from before pays for a release in it. inRun says that the
 // newest run continues.
 func (b *Budget) Reset(reason string, now time.Time, inRun bool) error {
+	return b.retry(func() error { return b.reset(reason, now, inRun) })
+}
+
+func (b *Budget) reset(reason string, now time.Time, inRun bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.ledger.Reset(round.Reset{Reason: reason, At: now}, inRun); err != nil {

@@ -20,6 +20,8 @@ import (
 type Catalogue struct {
 	store *store.Store
 
+	writing sync.Mutex // one change at a time; mu is not held while the disk is written
+
 	mu       sync.Mutex
 	current  *pb.Catalogue
 	features *rows.Features
@@ -74,17 +76,20 @@ type Added struct {
 
 // Add queues items to be added or changed. An invalid one leaves the queue as it was.
 func (c *Catalogue) Add(items []*pb.Item) (*Added, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	pending := append(slices.Clone(c.pending), items...)
-	after, err := Merge(c.current, pending)
+	current, features, waiting := c.current, c.features, c.pending
+	c.mu.Unlock()
+	pending := append(slices.Clone(waiting), items...)
+	after, err := Merge(current, pending)
 	if err != nil {
 		return nil, &InvalidError{err}
 	}
-	if _, err := mergeFeatures(c.features, c.current, pending); err != nil {
+	if _, err := mergeFeatures(features, current, pending); err != nil {
 		return nil, &InvalidError{err}
 	}
-	before, err := Merge(c.current, c.pending)
+	before, err := Merge(current, waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +102,10 @@ func (c *Catalogue) Add(items []*pb.Item) (*Added, error) {
 	}
 	out := &Added{
 		Version: after.Catalogue.Version, Added: after.Added - before.Added, Changed: after.Changed - before.Changed,
-		Waiting: len(c.pending),
+		Waiting: len(waiting),
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.pending = pending
 	return out, nil
 }
@@ -130,10 +137,13 @@ func (c *Catalogue) Next(n int) (*pb.Catalogue, *rows.Features, error) {
 // Remove removes the first n pending items. The log on disk stays until the queue is empty: merging
 // items a second time changes nothing.
 func (c *Catalogue) Remove(n int) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.pending = c.pending[n:]
-	if len(c.pending) > 0 {
+	left := len(c.pending)
+	c.mu.Unlock()
+	if left > 0 {
 		return nil
 	}
 	return c.store.Drop(pendingLog)

@@ -90,10 +90,11 @@ func (h *History) Add(c Closed) error {
 		return err
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.remember(c)
+	most := h.logs
+	h.mu.Unlock()
 	logs := h.store.Logs(closedLogs)
-	if len(logs) <= h.logs {
+	if len(logs) <= most {
 		return nil
 	}
 	slices.Sort(logs)

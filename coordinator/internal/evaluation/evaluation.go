@@ -125,13 +125,13 @@ func (l *Log) NoteInterrupted(round int) {
 
 // Add writes a result.
 func (l *Log) Add(r Result) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := append(slices.Clone(l.results), r)
+	all := append(l.Results(), r)
 	all = all[max(0, len(all)-maxResults):]
 	if err := l.store.PutJSON(resultsKey, all); err != nil {
 		return err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.results = all
 	return nil
 }
@@ -153,15 +153,13 @@ func (l *Log) Counted() bool {
 
 // SetCounted notes that devices have been asked, before they reveal anything.
 func (l *Log) SetCounted() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.counted {
+	if l.Counted() {
 		return nil
 	}
 	if err := l.store.PutJSON(countedKey, true); err != nil {
 		return err
 	}
-	l.counted = true
+	l.NoteCounted()
 	return nil
 }
 

@@ -52,9 +52,10 @@ func (p Published) write(dir string) error {
 
 // WritePublished says that a version is published.
 func (m *Models) WritePublished(v *Version, rollbacks int) error {
-	return Published{
+	p := Published{
 		Run: v.Run, Version: v.Version, Round: v.Round, Rollbacks: rollbacks, LedgerLines: v.LedgerLines,
-	}.write(m.dir)
+	}
+	return m.store.Retry(func() error { return p.write(m.dir) })
 }
 
 // ReadPublished reads the file of a folder; nil if it does not exist.

@@ -36,9 +36,8 @@ type Ledger struct {
 	period    period
 	spent     account.Spent // the events of the budget period with equal ones merged
 	end       ending
-	err       error // of a failed write
-	torn      bool  // the write failed, and may have left half a line
-	intact    int   // bytes of the lines that read took
+	err       error // of a failed write, which may have left a line or half of one
+	intact    int   // bytes of the whole lines
 }
 
 // paid is a line that pays for a release.
@@ -122,8 +121,11 @@ func (l *Ledger) load(path string) error {
 	} else if n := len(l.lines); n > 0 {
 		e.Event = &l.lines[n-1].event
 	}
+	whole := l.intact
+	l.intact = len(b) // a broken line stays
 	switch l.end {
 	case open:
+		l.intact = whole + 1
 		_, err := l.f.Write([]byte("\n"))
 		return errors.Join(err, l.f.Sync())
 	case broken:
@@ -199,7 +201,7 @@ func (e entry) sum() string {
 // append writes a line and waits until it is on disk.
 func (l *Ledger) append(before string, e entry) error {
 	if l.err != nil {
-		if err := l.reopen(); err != nil {
+		if err := l.undo(); err != nil {
 			return err
 		}
 	}
@@ -210,29 +212,32 @@ func (l *Ledger) append(before string, e entry) error {
 		return err
 	}
 	if _, err := l.f.Write([]byte(before + string(b) + "\n")); err != nil {
-		l.err, l.torn = err, true
+		l.err = err
 		return err
 	}
 	if err := l.f.Sync(); err != nil {
 		l.err = err
 		return err
 	}
+	l.intact += len(before) + len(b) + 1
 	return l.take(&e)
 }
 
-// reopen reads the ledger again after a failed write, which may have left half a line. After a
-// failed sync it is unknown what is on disk, and only a restart helps.
-func (l *Ledger) reopen() error {
-	if !l.torn || l.path == "" {
+// undo removes what a failed write left. Its release was not made, since Spend returned an error.
+func (l *Ledger) undo() error {
+	if l.path == "" {
 		return fmt.Errorf("an earlier write to the ledger failed: %w", l.err)
 	}
-	again, err := OpenLedger(l.path, l.owner, l.costliest...)
+	err := os.Truncate(l.path, int64(l.intact))
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(l.path, os.O_RDWR|os.O_APPEND, 0)
+	}
 	if err != nil {
 		return fmt.Errorf("an earlier write to the ledger failed: %w", errors.Join(l.err, err))
 	}
 	l.f.Close()
-	l.f, l.n, l.last, l.lines, l.run, l.runs = again.f, again.n, again.last, again.lines, again.run, again.runs
-	l.period, l.spent, l.end, l.err, l.torn = again.period, again.spent, again.end, nil, false
+	l.f, l.err = f, nil
 	return nil
 }
 

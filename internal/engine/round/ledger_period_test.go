@@ -142,7 +142,7 @@ func (f fullDisk) Write(b []byte) (int, error) {
 	return n, os.ErrClosed
 }
 
-// When the disk has room again, the ledger continues, and half a line counts as a release.
+// When the disk has room again, the ledger continues. Half a line is removed: its release was not made.
 func TestALedgerContinuesAfterAFullDisk(t *testing.T) {
 	path, _ := written(t, 1, 1)
 	l := openLedger(t, path)
@@ -151,12 +151,12 @@ func TestALedgerContinuesAfterAFullDisk(t *testing.T) {
 	if err := l.Spend(release(1)); err == nil || rounds(l.Events()) != 2 {
 		t.Fatalf("half a line: %v, %d releases", err, rounds(l.Events()))
 	}
-	if err := l.Spend(release(1)); err != nil || rounds(l.Events()) != 4 {
-		t.Errorf("%v, %d releases, want 3 and the one that may have been made", err, rounds(l.Events()))
+	if err := l.Spend(release(1)); err != nil || rounds(l.Events()) != 3 {
+		t.Errorf("%v, %d releases, want 3", err, rounds(l.Events()))
 	}
 	again := openLedger(t, path)
 	defer again.Close()
-	if rounds(again.Events()) != 4 {
+	if rounds(again.Events()) != 3 {
 		t.Errorf("%d releases on disk", rounds(again.Events()))
 	}
 }

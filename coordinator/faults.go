@@ -1,0 +1,196 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/store"
+)
+
+// States of a coordinator that the machine keeps from working. They end by themselves: a write that
+// the disk refuses waits until the disk accepts it, and the round in progress continues.
+const (
+	DiskFull     = State(store.DiskFull)     // no space, or less than the reserve
+	ReadOnly     = State(store.ReadOnly)     // the folder cannot be written
+	SlowDisk     = State(store.SlowDisk)     // a write takes longer than 5 s
+	TooManyFiles = State(store.TooManyFiles) // the process may open no more files
+	LowMemory    = State(store.LowMemory)    // the process is close to its memory limit
+	DiskError    = State(store.DiskError)    // after 5 minutes of it, the coordinator stops
+)
+
+// trouble is the state that the machine imposes, and its explanation; empty if there is none.
+func (c *Coordinator) trouble() (State, string) {
+	h := c.st.Health()
+	switch {
+	case h.Fault != "":
+		return State(h.Fault), h.Detail
+	case h.Low:
+		return DiskFull, "the coordinator's disk is almost full: reports wait until there is space; free some"
+	case c.progress.memory.low():
+		return LowMemory, "the coordinator is close to its memory limit: reports wait"
+	}
+	return "", ""
+}
+
+// refuseWrites refuses a call that has to be written, while that is impossible. Devices retry it.
+func (c *Coordinator) refuseWrites() error {
+	if state, message := c.trouble(); state != "" && state != SlowDisk {
+		return rpc.Refuse(rpc.SlowDown, connect.CodeUnavailable, "%s: %s", state, message)
+	}
+	return nil
+}
+
+// refuseReads refuses a call that has to be read from disk, while that is impossible.
+func (c *Coordinator) refuseReads() error {
+	if h := c.st.Health(); h.Fault != "" && h.Fault != store.SlowDisk {
+		return rpc.Refuse(rpc.SlowDown, connect.CodeUnavailable, "%s: %s", h.Fault, h.Detail)
+	}
+	return nil
+}
+
+// troubleWait tells a device to check in again when the trouble may be over; nil without trouble.
+func (c *Coordinator) troubleWait() *pb.Wait {
+	state, message := c.trouble()
+	if state == "" || state == SlowDisk {
+		return nil
+	}
+	enrolled, _ := c.devices.Count()
+	after := max(c.pollEvery(enrolled), troubleEvery)
+	return &pb.Wait{
+		AfterMs: uint32(float64(after.Milliseconds()) * (0.75 + 0.5*rand.Float64())), Reason: message,
+		State: string(state),
+	}
+}
+
+const (
+	troubleEvery = 5 * time.Second // between the check-ins of a device
+	watchEvery   = time.Second
+)
+
+// watch tells the operator of trouble when it begins and when it ends.
+func (c *Coordinator) watch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	was, since, warned := State(""), time.Now(), false
+	for {
+		state, message := c.trouble()
+		if state != was {
+			if was != "" {
+				c.opt.Warn(fmt.Sprintf("%s is over after %v", was, time.Since(since).Round(time.Second)))
+			}
+			if state != "" {
+				c.opt.Warn(fmt.Sprintf("%s: %s", state, message))
+				c.progress.count("troubles", 1)
+			}
+			was, since = state, time.Now()
+		}
+		h := c.st.Health()
+		if scarce := h.Size > 0 && h.Free < 3*min(store.Reserve, h.Size/20); scarce != warned {
+			if warned = scarce; scarce && state == "" {
+				c.opt.Warn(fmt.Sprintf("low disk space: %.1f of %.1f MB are free; below a third of that, reports wait",
+					float64(h.Free)/1e6, float64(h.Size)/1e6))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// releaseWrites lets the writes that wait for the disk return until done: the coordinator stops, as
+// in a crash.
+func (c *Coordinator) releaseWrites(done <-chan struct{}) {
+	for {
+		c.st.Interrupt()
+		select {
+		case <-done:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// memory compares what the process uses with its limit (GOMEMLIMIT).
+type memory struct {
+	mu   sync.Mutex
+	at   time.Time
+	full bool
+}
+
+// low reports whether more than 95 % of the limit are in use. It stays so until it is below 85 %.
+func (m *memory) low() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.at) < watchEvery {
+		return m.full
+	}
+	m.at = time.Now()
+	limit := debug.SetMemoryLimit(-1)
+	if limit == math.MaxInt64 {
+		m.full = false
+		return false
+	}
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s)
+	share := float64(s[0].Value.Uint64()-s[1].Value.Uint64()) / float64(limit)
+	m.full = share > 0.95 || m.full && share > 0.85
+	return m.full
+}
+
+// clock is the wall clock. It notices when somebody sets it: what is counted from times before is
+// moved along.
+type clock struct {
+	wall func() time.Time
+	step func(time.Duration)
+
+	mu   sync.Mutex
+	base time.Time // with the monotonic reading
+	at   time.Time // on the wall clock, when base was
+}
+
+// clockStep is the smallest difference that is not a slow correction of the clock.
+const clockStep = 5 * time.Second
+
+func newClock(wall func() time.Time, step func(time.Duration)) *clock {
+	return &clock{wall: wall, step: step, base: time.Now(), at: wall()}
+}
+
+func (c *clock) now() time.Time {
+	now := c.wall()
+	c.mu.Lock()
+	expected := c.at.Add(time.Since(c.base))
+	by := now.Sub(expected)
+	c.base, c.at = time.Now(), now
+	c.mu.Unlock()
+	if by.Abs() > clockStep {
+		c.step(by)
+	}
+	return now
+}
+
+// wallClock is the time of day, without the monotonic reading.
+func wallClock() time.Time { return time.Now().Round(0) }
+
+// clockStepped moves along what is counted from earlier times.
+func (c *Coordinator) clockStepped(by time.Duration) {
+	if c.devices == nil { // it is being opened
+		return
+	}
+	c.devices.ShiftTimes(by)
+	c.progress.shift(by)
+	c.progress.count("clock_steps", 1)
+	c.opt.Warn(fmt.Sprintf("the clock was set by %v; devices stay active, and the round continues",
+		by.Round(time.Second)))
+}

@@ -1,0 +1,239 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/collection"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// smallDisk mounts a file system of a few megabytes.
+func smallDisk(t *testing.T, megabytes int) string {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("SKIPPED: a small file system requires Linux and root")
+	}
+	dir := t.TempDir()
+	size := fmt.Sprintf("size=%dm", megabytes)
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", size, "tacit-test", dir).CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED: a small file system requires mount: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+	return dir
+}
+
+// fillDisk leaves no space, and returns a function that frees it.
+func fillDisk(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	f, err := os.CreateTemp(dir, "filler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+	}
+	if f.Close(); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	return func() {
+		if err := os.Remove(f.Name()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The disk fills up in every round, and each time training continues by itself when there is space
+// again: operators and devices see the state disk-full, devices are refused and retry, nothing that
+// was acknowledged is lost or counted twice, and the model is that of an undisturbed run. With DP
+// the ledger has each round once.
+func TestTrainingContinuesAfterAFullDisk(t *testing.T) {
+	for _, dp := range []string{"none", "epsilon=20,delta=1e-3,clip=0.5"} {
+		t.Run(dp, func(t *testing.T) {
+			s := withDP(small(5), dp)
+			s.Rounds = 3
+			want := undisturbed(t, s)
+			disk := smallDisk(t, 16)
+			var mu sync.Mutex
+			var warned []string
+			told := func(text string) func() bool {
+				return func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return strings.Contains(strings.Join(warned, "\n"), text)
+				}
+			}
+			r := open(t, filepath.Join(disk, "state"), &s, func(o *Options) {
+				o.probe = 10 * time.Millisecond
+				o.Warn = func(text string) { mu.Lock(); warned = append(warned, text); mu.Unlock() }
+			})
+			d := r.enrolled(5)
+			k := &acks{by: map[[2]uint32]uint64{}}
+			for round := range s.Rounds {
+				var free func()
+				for i, h := range d {
+					task := h.task()
+					if int(task.Round) != round {
+						t.Fatalf("round %d, want %d", task.Round, round)
+					}
+					if i == 2 {
+						free = fillDisk(t, disk)
+						r.sawFullDisk(h, task)
+						if round == 0 {
+							waitFor(t, "a warning", told("disk-full: the coordinator's disk"))
+						}
+						free()
+					}
+					waitFor(t, "a report", func() bool {
+						fate, err := h.report(task)
+						return err == nil && fate == pb.ReportState_COUNTED
+					})
+					k.by[[2]uint32{task.Round, h.id}] = collection.Digest(wire.HashBlob(h.body(task)).Hash)
+				}
+				waitFor(t, "the round", func() bool { return r.c.Status().Round == round+1 })
+			}
+			r.judge(k, s.Rounds, want)
+			if r.c.budget != nil {
+				n := int64(0)
+				for _, e := range r.c.budget.All() {
+					n += e.Rounds
+				}
+				if n != int64(s.Rounds) {
+					t.Errorf("the ledger has %d rounds, and %d were released", n, s.Rounds)
+				}
+			}
+			waitFor(t, "the end of a warning", told("disk-full is over after"))
+			if told("storage: ")() {
+				t.Errorf("the operator was told: %q", warned)
+			}
+		})
+	}
+}
+
+// sawFullDisk writes until the disk refuses, and checks what everybody sees.
+func (r *harness) sawFullDisk(h *testDevice, task *pb.Task) {
+	r.t.Helper()
+	waitFor(r.t, "a full disk", func() bool { return r.c.Status().State == DiskFull })
+	_, err := h.report(task)
+	r.refused(err, rpc.SlowDown)
+	if !strings.Contains(err.Error(), "disk-full") {
+		r.t.Errorf("the refusal says %v", err)
+	}
+	if w := h.check().GetWait(); w.GetState() != string(DiskFull) || w.Reason == "" || w.AfterMs < 1000 {
+		r.t.Errorf("a device is told %v", w)
+	}
+	if _, err := r.newDevice("new").enrol(r.token); rpc.Code(err) != rpc.SlowDown {
+		r.t.Errorf("a device that enrols gets %v", err)
+	}
+}
+
+// The disk fills up while the loop writes the outcome of a round: the write waits.
+func TestAFullDiskWhileAnOutcomeIsWritten(t *testing.T) {
+	s := withDP(small(3), "epsilon=20,delta=1e-3,clip=0.5")
+	s.Rounds = 3
+	want := undisturbed(t, s)
+	disk := smallDisk(t, 16)
+	frees := 0
+	r := open(t, filepath.Join(disk, "state"), &s, func(o *Options) {
+		o.probe = 10 * time.Millisecond
+		o.fault = func(point string) error {
+			if point == "summed" && frees < 2 || point == "versioned" && frees == 2 { // before the ledger, the
+				free := fillDisk(t, disk) // closed round, the model or released.json are written
+				frees++
+				time.AfterFunc(50*time.Millisecond, free)
+			}
+			return nil
+		}
+	})
+	k := &acks{by: map[[2]uint32]uint64{}}
+	d := r.enrolled(3)
+	r.live(d, s.Rounds, k)
+	r.judge(k, s.Rounds, want)
+	if frees < 3 {
+		t.Errorf("the disk was full %d times", frees)
+	}
+}
+
+// A coordinator whose disk is full stops when it is told to, and its folder is that of a crash.
+func TestAStopDuringAFullDisk(t *testing.T) {
+	s := small(3)
+	disk := smallDisk(t, 16)
+	dir := filepath.Join(disk, "state")
+	var free func()
+	filled := make(chan struct{})
+	r := open(t, dir, &s, func(o *Options) {
+		o.fault = func(point string) error {
+			if point == "stepped" && free == nil {
+				free = fillDisk(t, disk)
+				close(filled)
+			}
+			return nil
+		}
+	})
+	d := r.enrolled(3)
+	for _, h := range d {
+		if _, err := h.report(h.task()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-filled
+	waitFor(t, "a full disk", func() bool { return r.c.Status().State == DiskFull })
+	r.stop()
+	if err := <-r.ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	free()
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the round", func() bool { return r.c.Status().Round == 1 })
+}
+
+// After somebody set the clock, devices stay active and the round continues.
+func TestClockStepsAreNoticed(t *testing.T) {
+	var steps []time.Duration
+	offset := time.Duration(0)
+	c := newClock(func() time.Time { return time.Now().Round(0).Add(offset) }, func(by time.Duration) {
+		steps = append(steps, by.Round(time.Minute))
+	})
+	for _, set := range []time.Duration{0, time.Second, time.Hour, time.Hour, -time.Hour} {
+		offset = set
+		c.now()
+	}
+	if fmt.Sprint(steps) != "[1h0m0s -2h0m0s]" {
+		t.Errorf("the steps are %v", steps)
+	}
+	s := small(3)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.enrolled(3)
+	for _, h := range d {
+		h.task()
+	}
+	wall := time.Duration(0)
+	r.c.opt.Now = nil
+	k := newClock(func() time.Time { return time.Now().Round(0).Add(wall) }, r.c.clockStepped)
+	for _, by := range []time.Duration{24 * time.Hour, -48 * time.Hour} {
+		wall = by
+		if n := len(r.c.devices.Active(k.now())); n != 3 {
+			t.Errorf("after a step of %v %d of 3 devices are active", by, n)
+		}
+	}
+	r.c.opt.Now = time.Now
+	_, _ = d[0].CheckIn(context.Background(), &pb.CheckInRequest{})
+}
