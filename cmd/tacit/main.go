@@ -65,7 +65,7 @@ func run(args []string, out, errw io.Writer) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	a := &app{out: out, err: errw}
+	a := &app{out: &safeWriter{w: out}, err: &safeWriter{w: errw}}
 	go func() {
 		first := <-signals
 		a.terminated.Store(first == syscall.SIGTERM)
@@ -76,8 +76,8 @@ func run(args []string, out, errw io.Writer) int {
 	}()
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errw)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
 	if err := root.ExecuteContext(ctx); err != nil {
 		if asksForJSON(args) {
 			a.format = "json" // parsing may have failed before it reached --format

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -102,11 +101,7 @@ type progressLine struct {
 }
 
 func (a *app) progressLine(rounds int) *progressLine {
-	l := &progressLine{w: a.err, rounds: rounds, begin: time.Now()}
-	if f, ok := a.err.(*os.File); ok {
-		l.tty = term.IsTerminal(int(f.Fd()))
-	}
-	return l
+	return &progressLine{w: a.err, tty: terminalOf(a.err) != nil, rounds: rounds, begin: time.Now()}
 }
 
 // due reports whether the line should be shown again, and if so notes the time.
@@ -198,12 +193,14 @@ func (l *progressLine) show(s string) {
 		fmt.Fprintln(l.w, s)
 		return
 	}
-	if f, ok := l.w.(*os.File); ok {
+	w := l.w
+	if f := terminalOf(l.w); f != nil {
 		if wide, _, err := term.GetSize(int(f.Fd())); err == nil && wide > 1 && len(s) >= wide {
 			s = s[:wide-1]
 		}
+		w = f
 	}
-	fmt.Fprintf(l.w, "\r\x1b[K%s", s)
+	fmt.Fprintf(w, "\r\x1b[K%s", escapeControls(s))
 }
 
 // flush ends the live line.

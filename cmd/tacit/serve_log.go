@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/term"
-
 	"github.com/tacit-rec/tacit/coordinator"
 )
 
@@ -28,7 +26,7 @@ func (f *logFlags) logger(w io.Writer, quiet bool) (l *slog.Logger, forPeople bo
 	format := f.format
 	if format == "auto" {
 		format = "text"
-		if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		if terminalOf(w) != nil {
 			format = "people"
 		}
 	}
