@@ -357,6 +357,9 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 	if a.IsLate(id, r, out.State) {
 		d.collection.StepTime.NoteLate()
 	}
+	if out.State == pb.MaskResponse_SUMMED {
+		out.AfterMs = uint32(d.after(id, d.now()).Milliseconds())
+	}
 	return out, nil
 }
 

@@ -195,8 +195,12 @@ func (p *maskedReport) request(step uint32) *pb.MaskRequest {
 
 func (p *maskedReport) call(req *pb.MaskRequest) (*pb.MaskResponse, error) {
 	resp, err := p.conn.Mask(p.ctx, req)
-	if err == nil && resp.State == pb.MaskResponse_ENDED {
+	switch {
+	case err != nil:
+	case resp.State == pb.MaskResponse_ENDED:
 		err = errAttemptEnded
+	case resp.State == pb.MaskResponse_SUMMED:
+		p.restAfter = min(time.Duration(resp.AfterMs)*time.Millisecond, maxWait)
 	}
 	return resp, err
 }

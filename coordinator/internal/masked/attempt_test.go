@@ -34,7 +34,8 @@ func attemptConfig(n int) AttemptConfig {
 	t := task()
 	t.Attempt = 7
 	return AttemptConfig{
-		Task: t, Cohort: cohort(n), MinDevices: 3, Hold: time.Second, Sensitivity: 1 << 20, StepTime: time.Minute,
+		Task: t, Cohort: cohort(n), MinDevices: 3, Hold: 50 * time.Millisecond,
+		Sensitivity: 1 << 20, StepTime: time.Minute,
 		Now: time.Now,
 		Timer: func(d time.Duration) (<-chan time.Time, func() bool) {
 			timer := time.NewTimer(d)
@@ -169,6 +170,52 @@ func TestAnAttemptWithoutDevicesFails(t *testing.T) {
 	a.Observe(attendance, true)
 	if attendance.left[4] != 1 || len(attendance.begun) != 0 {
 		t.Errorf("%+v", attendance)
+	}
+}
+
+// A step whose time is up is extended while messages arrive and too few devices have sent theirs. With
+// enough devices, or if nothing arrives, it ends.
+func TestAStepIsExtendedForSlowDevices(t *testing.T) {
+	for _, x := range []struct{ each, want int }{{1, 5}, {0, 0}, {8, 8}} { // per period; in the end
+		c := attemptConfig(12)
+		c.MinDevices = 8
+		periods := 0
+		var a *Attempt
+		c.Timer = func(d time.Duration) (<-chan time.Time, func() bool) {
+			if want := c.StepTime; periods > 0 && d != want/2 || periods == 0 && d != want {
+				t.Errorf("period %d lasts %v", periods, d)
+			}
+			for id := periods * x.each; id < (periods+1)*x.each && id < 12; id++ {
+				round, index, err := wire.DecodeMasking(a.Task(uint32(id), time.Now()).Masking)
+				if err != nil {
+					t.Fatal(err)
+				}
+				client, err := secagg.NewClient(round, uint32(index), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := client.Advert().MarshalBinary()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := a.groups[0].answer(uint32(id), wire.StepAdvert, b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			periods++
+			now := make(chan time.Time, 1)
+			now <- time.Now()
+			return now, func() bool { return true }
+		}
+		a = newAttempt(t, c)
+		g := a.groups[0]
+		if err := g.wait(context.Background(), wire.StepAdvert, &a.config); err != nil {
+			t.Fatal(err)
+		}
+		if len(progressOf(g)) != x.want {
+			t.Errorf("%d messages per period: the step ends with %d devices, expected %d", x.each, len(progressOf(g)),
+				x.want)
+		}
 	}
 }
 

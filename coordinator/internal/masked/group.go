@@ -26,14 +26,16 @@ type group struct {
 	hold      time.Duration
 	arrived   chan struct{} // a message was accepted
 
-	mu     sync.Mutex
-	turned chan struct{} // closed when a step begins or the attempt ends
-	server *secagg.Server
-	step   int            // whose messages are accepted
-	next   map[uint32]int // by device ID that has begun: the first step that it has not done
-	ended  bool
-	summed bool              // the sum is on disk
-	liars  map[uint32]string // by device ID: why it is excluded
+	mu       sync.Mutex
+	turned   chan struct{} // closed when a step begins or the attempt ends
+	server   *secagg.Server
+	step     int            // whose messages are accepted
+	next     map[uint32]int // by device ID that has begun: the first step that it has not done
+	fresh    bool           // a message arrived since the step began or was extended
+	extended int            // times that a step was extended
+	ended    bool
+	summed   bool              // the sum is on disk
+	liars    map[uint32]string // by device ID: why it is excluded
 }
 
 // stepSum follows the last step on the wire: the coordinator removes the masks and accepts no
@@ -60,7 +62,8 @@ func newGroup(config *AttemptConfig, ids []uint32) (*group, error) {
 			Params: params, Model: config.Model,
 			Number: uint64(task.Round)<<32 | uint64(task.Attempt),
 		},
-		ends:      config.Now().Add(time.Duration(len(steps)) * config.StepTime),
+		ends: config.Now().Add(time.Duration(len(steps))*config.StepTime +
+			maxExtensions*config.StepTime/2),
 		pollEvery: config.PollEvery, hold: config.Hold,
 	}
 	for i, id := range ids {
@@ -100,10 +103,7 @@ func (g *group) progress() (done, expected int) {
 // run runs the protocol.
 func (g *group) run(ctx context.Context, config *AttemptConfig) (*Sum, error) {
 	for _, step := range steps {
-		timeout, stop := config.Timer(config.StepTime)
-		err := g.wait(ctx, step, timeout)
-		stop()
-		if err != nil {
+		if err := g.wait(ctx, step, config); err != nil {
 			return nil, err
 		}
 		if step == wire.StepReveal {
@@ -135,22 +135,50 @@ func (g *group) noteViolations() {
 	}
 }
 
+// maxExtensions of half a step's time may be added to the steps of an attempt.
+const maxExtensions = 4
+
 // wait accepts a step's messages until all devices that may send one have, or the time is up.
-func (g *group) wait(ctx context.Context, step int, timeout <-chan time.Time) error {
+func (g *group) wait(ctx context.Context, step int, config *AttemptConfig) error {
 	g.mu.Lock()
-	g.step = step
+	g.step, g.fresh = step, false
 	g.turn()
 	g.mu.Unlock()
+	timeout, stop := config.Timer(config.StepTime)
+	defer func() { stop() }()
 	for !g.complete(step) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timeout:
-			return nil
+			if !g.extend(step) {
+				return nil
+			}
+			stop()
+			timeout, stop = config.Timer(config.StepTime / 2)
 		case <-g.arrived:
 		}
 	}
 	return nil
+}
+
+// extend reports whether a step whose time is up takes longer: the attempt would fail, and messages
+// are still arriving. Another attempt would cost all devices more.
+func (g *group) extend(step int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	done := 0
+	for _, next := range g.next {
+		if next > step {
+			done++
+		}
+	}
+	if done >= g.round.MinDevices || !g.fresh || g.extended == maxExtensions {
+		return false
+	}
+	g.fresh = false
+	g.extended++
+	return true
 }
 
 // complete reports whether every device that did the step before has done this one.
@@ -274,7 +302,7 @@ func (g *group) answer(id uint32, step int, message []byte) (*pb.MaskResponse, e
 		}
 		return nil, err
 	}
-	g.next[id] = step + 1
+	g.next[id], g.fresh = step+1, true
 	if step == wire.StepUpload { // the next step is of rounds against a malicious server, which do not exist yet
 		g.next[id] = wire.StepReveal
 	}
