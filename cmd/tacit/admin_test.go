@@ -97,3 +97,33 @@ func TestOperatorsTokensFromFileAndEnvironment(t *testing.T) {
 	rejected(t, "the operator's token is wrong", "admin", "status", "--state", dir, "--token-file", file)
 	rejected(t, "must hold one token", "admin", "status", "--state", dir, "--token-file", os.Args[0])
 }
+
+// A run with items of its own is named after their file, not after a data set.
+func TestARunIsNamedAfterItsCatalogue(t *testing.T) {
+	dir := serving(t)
+	items := writeTemp(t, "films.csv", "id,title\na,A film\nb,Another\n")
+	admin(t, dir, "begin", "--catalogue", items, "--devices", "5", "-m", "fedmf")
+	if out := admin(t, dir, "status"); !strings.Contains(out, "fedmf on films") || strings.Contains(out, "world") {
+		t.Errorf("the run is called\n%s", out)
+	}
+}
+
+// A device takes its token from a file too.
+func TestDeviceTokenFromAFile(t *testing.T) {
+	dir := serving(t)
+	world := []string{"-d", "world", "--world", "users=5,items=30,mean-rows=8"}
+	admin(t, dir, append([]string{"begin", "-m", "fedmf"}, world...)...)
+	token := writeTemp(t, "token", admin(t, dir, "token", "-q"))
+	w, err := readLocalAccess(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	history := writeTemp(t, "seen.csv", "item\n1\n2\n")
+	if code, out, errs := tacit("device", "--once", "--state", filepath.Join(t.TempDir(), "d.state"), "--server", w.URL,
+		"--pin", w.Pin, "--token-file", token, "--history", history); code != 0 {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+	if out := admin(t, dir, "status"); !strings.Contains(out, "1 of 5 enrolled") {
+		t.Errorf("the device has not enrolled:\n%s", out)
+	}
+}

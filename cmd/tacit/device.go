@@ -22,7 +22,7 @@ import (
 // deviceFlags are the flags of a device.
 type deviceFlags struct {
 	stateFlags
-	server, pin, token            string
+	server, pin, token, tokenFile string
 	history, data, user, dataDir  string
 	features                      string
 	insecure, once, deterministic bool
@@ -66,7 +66,8 @@ func (a *app) deviceCmd() *cobra.Command {
 	fl.StringVar(&f.server, "server", "", "the coordinator's `URL`, such as https://host:7633; the state file keeps it")
 	oldFlag(fl, "coordinator", "server")
 	fl.StringVar(&f.pin, "pin", "", "pin of the coordinator's certificate, which tacit serve prints")
-	fl.StringVar(&f.token, "token", "", "token for the first enrolment")
+	fl.StringVar(&f.token, "token", "", "token for the first enrolment; other users can see it, unlike --token-file")
+	fl.StringVar(&f.tokenFile, "token-file", "", "`file` with the token; default: $TACIT_TOKEN")
 	fl.BoolVar(&f.insecure, "insecure", false, "allow http://: anyone on the network path can read the traffic")
 	fl.StringVar(&f.history, "history", "", "CSV file of item IDs, optionally with times; new events are added")
 	fl.StringVar(&f.features, "features", "", "the owner's features, such as age=25,gender=F, or a CSV file; never "+
@@ -304,7 +305,11 @@ func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *
 // findCoordinator returns how to reach the coordinator: from the flags, the state file, or a
 // coordinator on this machine.
 func (f *deviceFlags) findCoordinator(about *device.About) (*localAccess, error) {
-	w := &localAccess{URL: f.server, Pin: f.pin, Token: f.token}
+	token, err := (&connectFlags{token: f.token, tokenFile: f.tokenFile}).readToken(false)
+	if err != nil {
+		return nil, err
+	}
+	w := &localAccess{URL: f.server, Pin: f.pin, Token: token}
 	if w.URL == "" && about.Settings["server"] != "" {
 		w.URL, w.Pin = about.Settings["server"], cmp.Or(f.pin, about.Settings["pin"])
 	}
@@ -315,8 +320,8 @@ func (f *deviceFlags) findCoordinator(about *device.About) (*localAccess, error)
 				"add --server, --pin and --token, or start one with tacit serve")
 		}
 		w = found
-		if f.token != "" {
-			w.Token = f.token
+		if token != "" {
+			w.Token = token
 		}
 	}
 	if local, err := readLocalAccess(stateDir()); err == nil && w.Token == "" && local.URL == w.URL {

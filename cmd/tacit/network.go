@@ -70,7 +70,11 @@ func coordinatorSettings(s *experiment.Spec, f *serveFlags) coordinator.Settings
 		Deterministic: f.deterministic, Seed: s.Seed,
 	}
 	if out.Name == "" {
-		out.Name = s.Method + " on " + filepath.Base(s.Data)
+		from := filepath.Base(s.Data)
+		if f.catalogue != "" {
+			from = strings.TrimSuffix(filepath.Base(f.catalogue), filepath.Ext(f.catalogue))
+		}
+		out.Name = s.Method + " on " + from
 	}
 	if !f.deterministic {
 		out.Seed = 0 // the coordinator draws a secret one
