@@ -2,11 +2,8 @@ package coordinator
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
-	"github.com/tacit-rec/tacit/coordinator/internal/masked"
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
@@ -56,7 +53,7 @@ func (c *Coordinator) reason(id uint32) string {
 	cohort := &c.settings().Cohort
 	done := c.models.Round()
 	s := c.settings()
-	if !cohort.ByCheckIn() || int(id) >= s.Devices || c.models.Newest() == nil || done >= s.Rounds {
+	if !cohort.ByCheckIn() || c.models.Newest() == nil || done >= s.Rounds {
 		return message
 	}
 	r := c.collection.OpenRound()
@@ -68,29 +65,4 @@ func (c *Coordinator) reason(id uint32) string {
 		return fmt.Sprintf("round %d has enough devices; check in again later", done+1)
 	}
 	return message
-}
-
-// after is when a device should check in again: when something may have changed, and not so often
-// that all devices together exceed the rate.
-func (c *Coordinator) after(id uint32, now time.Time) time.Duration {
-	enrolled, _ := c.devices.Count()
-	taken, average := c.progress.timing(now)
-	wait := max(c.pollEvery(enrolled), min(average/8, 2*time.Second))
-	state, _ := c.progress.get()
-	open := c.collection.Open()
-	_, gathering := open.(*masked.WaitingRoom)
-	switch {
-	case state == Finished:
-		wait = max(wait, 2*time.Second)
-	case int(id) >= c.settings().Devices:
-		wait = max(wait, 10*time.Second)
-	case gathering:
-	case open != nil:
-		left := average - taken
-		if left < 0 { // the number of reports would say more, and is secret under a privacy guarantee
-			left = taken / 4
-		}
-		wait = max(wait, min(left/2, c.settings().Deadline/2))
-	}
-	return time.Duration(float64(wait) * (0.75 + 0.5*rand.Float64()))
 }

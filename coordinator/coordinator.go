@@ -43,7 +43,7 @@ type Options struct {
 	Dir   string           // the folder of all its state; required
 	Now   func() time.Time // defaults to time.Now
 	Warn  func(string)     // receives warnings for the operator; may be nil
-	Rate  float64          // check-ins per second of all devices together; defaults to 2000
+	Pace  Pace             // how often devices check in
 	Event func(Event)      // receives an event after each round; may be nil
 	// Info receives records of normal operation: a message, then keys and values as log/slog takes them. It may be
 	// nil.
@@ -138,9 +138,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if opt.Warn == nil {
 		opt.Warn = func(string) {}
 	}
-	if opt.Rate == 0 {
-		opt.Rate = 2000
-	}
+	opt.Pace.setDefaults()
 	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn, ProbeEvery: opt.probe})
 	if err != nil {
 		return nil, err
@@ -151,7 +149,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	}
 	c.progress.trouble = c.trouble
 	c.latest.Store(&current{})
-	c.progress.info = opt.Info
+	c.progress.info, c.progress.now = opt.Info, c.opt.Now
 	c.progress.set(Starting, "starting")
 	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {

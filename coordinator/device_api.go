@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"path/filepath"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -135,19 +136,18 @@ func (c *Coordinator) Config() rpc.Config {
 	}
 }
 
-// seen notes that a device is present.
-func (c *Coordinator) seen(id uint32) { c.devices.Seen(id, c.now(), c.settings().Deadline) }
-
 // CheckIn tells a device what to do, or when to check in again.
 func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.CheckInResponse, error) {
 	id := callerID(ctx)
 	now := d.now()
 	if !d.begun() {
-		return waitResponse(&pb.Wait{AfterMs: 1000, Reason: "no run has begun"}), nil
+		after := d.after(now)
+		d.devices.Seen(id, now, after)
+		return waitResponse(&pb.Wait{AfterMs: uint32(after.Milliseconds()), Reason: "no run has begun"}), nil
 	}
 	d.progress.count(checkInCounter, 1)
-	d.seen(id)
 	if w := d.troubleWait(); w != nil {
+		d.devices.Seen(id, now, time.Duration(w.AfterMs)*time.Millisecond)
 		return waitResponse(w), nil
 	}
 	var manifest *pb.SignedManifest
@@ -155,13 +155,18 @@ func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Check
 		manifest = d.models.Signed()
 	}
 	d.noteLastReport(id, r.LastReport)
+	d.devices.NoteSoftware(id, r.Software)
 	var out *pb.CheckInResponse
 	if t := d.taskOf(id); t != nil {
+		d.devices.Seen(id, now, time.Duration(t.RemainingMs)*time.Millisecond)
 		out = &pb.CheckInResponse{Action: &pb.CheckInResponse_Task{Task: t}}
 	} else {
+		after := d.after(now)
+		d.devices.Seen(id, now, after)
 		state, _ := d.progress.get()
 		out = waitResponse(&pb.Wait{
-			AfterMs: uint32(d.after(id, now).Milliseconds()), Reason: d.reason(id), Finished: state == Finished,
+			AfterMs: uint32(after.Milliseconds()), Reason: d.reason(id), Finished: state == Finished,
+			State: string(state),
 		})
 	}
 	out.Manifest = manifest
@@ -251,10 +256,9 @@ func (d deviceAPI) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportR
 	case err != nil:
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
-	d.seen(id)
-	return &pb.ReportResponse{
-		State: pb.ReportState_COUNTED, AfterMs: uint32(d.after(id, d.now()).Milliseconds()),
-	}, nil
+	after := d.after(d.now())
+	d.devices.Seen(id, d.now(), after)
+	return &pb.ReportResponse{State: pb.ReportState_COUNTED, AfterMs: uint32(after.Milliseconds())}, nil
 }
 
 // reportClosed answers a report for a closed round.
@@ -330,7 +334,7 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 	if !d.begun() {
 		return nil, rpc.Refuse(rpc.WrongRun, connect.CodeFailedPrecondition, "no run has begun")
 	}
-	d.seen(id) // a device does not check in during a masked round
+	d.devices.Seen(id, d.now(), d.settings().Deadline) // a device does not check in during a masked round
 	a := d.collection.LastAttempt()
 	if a == nil || !a.Matches(r) {
 		return d.maskClosed(a, id, r), nil

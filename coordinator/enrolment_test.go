@@ -189,32 +189,3 @@ func TestADeviceCannotEnrolAnothersKey(t *testing.T) {
 		t.Errorf("%d are enrolled", st.Enrolled)
 	}
 }
-
-// Devices are paced: the more there are, the later each comes again, and never all at
-// once.
-func TestCheckInsArePaced(t *testing.T) {
-	s := small(100)
-	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.Rate = 10 })
-	h := r.newDevice(0)
-	if _, err := h.enrol(r.token); err != nil {
-		t.Fatal(err)
-	}
-	few := h.check().GetWait()
-	if few == nil || few.AfterMs < 37 || few.AfterMs > 5000 || few.Reason == "" {
-		t.Fatalf("one device of a hundred is told %v", few)
-	}
-	for i := 1; i < 60; i++ {
-		if _, err := r.newDevice(i).enrol(r.token); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// 60 devices at 10 a second: 6 s, and a quarter more or less.
-	lo, hi := uint32(1<<31), uint32(0)
-	for range 40 {
-		w := h.check().GetWait()
-		lo, hi = min(lo, w.AfterMs), max(hi, w.AfterMs)
-	}
-	if lo < 4400 || hi > 7600 || hi-lo < 300 {
-		t.Errorf("60 devices at 10 a second are told to come again in %d to %d ms", lo, hi)
-	}
-}

@@ -274,8 +274,3 @@ func (c *Coordinator) noteRevealing(task *pb.Task) error {
 	}
 	return nil
 }
-
-// pollEvery is how often a device may ask, so that all of them together do not exceed the rate.
-func (c *Coordinator) pollEvery(devices int) time.Duration {
-	return max(50*time.Millisecond, time.Duration(float64(devices)/c.opt.Rate*float64(time.Second)))
-}

@@ -411,27 +411,3 @@ func TestOldVersionsAreDeleted(t *testing.T) {
 		}
 	}
 }
-
-// A device waits about as long as a round should still take, and no longer than the round has
-// taken so far where it is overdue: however few have come yet.
-func TestDevicesWaitNoLongerThanARound(t *testing.T) {
-	s := small(4)
-	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	r.enrolled(4)
-	waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
-	now := time.Now()
-	for _, x := range []struct{ pace, took, most time.Duration }{
-		{0, time.Second, time.Second},
-		{2 * time.Second, 100 * time.Millisecond, 2 * time.Second},
-		{2 * time.Second, 20 * time.Second, 20 * time.Second},
-	} {
-		r.c.progress.mu.Lock()
-		r.c.progress.roundTime, r.c.progress.opened = x.pace, now.Add(-x.took)
-		r.c.progress.mu.Unlock()
-		for range 100 {
-			if got := r.c.after(0, now); got > x.most {
-				t.Errorf("%v into a round of %v: %v", x.took, x.pace, got)
-			}
-		}
-	}
-}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
@@ -31,12 +33,33 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	ended := make(chan struct{})
 	defer close(ended)
 	defer context.AfterFunc(ctx, func() { c.releaseWrites(ended) })()
+	var saver sync.WaitGroup
+	saver.Go(func() { c.saveSeen(ctx) })
 	err := c.loop(ctx)
-	if errors.Is(err, context.Canceled) || ctx.Err() != nil && errors.Is(err, store.ErrInterrupted) {
+	interrupted := ctx.Err() != nil && errors.Is(err, store.ErrInterrupted)
+	cancel()
+	saver.Wait()
+	if errors.Is(err, context.Canceled) || interrupted {
 		return nil
 	}
 	c.noteEnd(err)
 	return err
+}
+
+// saveSeen writes from time to time when devices were last seen. A failure does no harm: it is tried again.
+func (c *Coordinator) saveSeen(ctx context.Context) {
+	tick := time.NewTicker(10 * time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := c.devices.SaveSeen(c.now()); err != nil {
+				c.opt.Warn(fmt.Sprintf("cannot save when devices were last seen: %v", err))
+			}
+		}
+	}
 }
 
 func (c *Coordinator) loop(ctx context.Context) error {

@@ -26,10 +26,12 @@ const (
 // progress is what people and devices see of a coordinator while it runs.
 type progress struct {
 	info func(message string, fields ...any) // records changes of the state; may be nil
+	now  func() time.Time                    // nil means time.Now
 
 	mu        sync.Mutex
 	state     State
-	message   string // for people
+	since     time.Time // when the state began
+	message   string    // for people
 	counts    map[string]int64
 	rejected  int                      // models that were rejected one after the other
 	refused   func() map[string]uint64 // by code, of the server; may be nil
@@ -47,6 +49,12 @@ func (p *progress) set(s State, message string) {
 	if p.info != nil && p.state != s {
 		p.info("state changed", "state", string(s), "message", message)
 	}
+	if p.state != s {
+		p.since = time.Now()
+		if p.now != nil {
+			p.since = p.now()
+		}
+	}
 	p.state, p.message = s, message
 }
 
@@ -60,6 +68,13 @@ func (p *progress) get() (State, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state, p.message
+}
+
+// lasting is the state and when it began.
+func (p *progress) lasting() (State, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state, p.since
 }
 
 // count adds to a counter.

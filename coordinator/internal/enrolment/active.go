@@ -13,10 +13,12 @@ type presence struct {
 	seen   atomic.Int64 // in Unix nanoseconds; 0 for never
 	due    atomic.Int64 // until when the device counts as active
 	missed atomic.Bool  // it was in a cohort and was not heard of until the deadline
+	// program is the number of its program, from 1; 0 if it is unknown.
+	program atomic.Uint32
 }
 
-// RestartGrace is how long after a start every enrolled device counts as active: the coordinator does
-// not know what it told them before.
+// RestartGrace is how long after a start an enrolled device counts as active: the coordinator does not know
+// what it told them before. A device that had been away for long is overdue.
 const RestartGrace = 10 * time.Minute
 
 // Grace is how much later than expected a device may check in before it is overdue. Mobile systems
@@ -125,6 +127,20 @@ func (r *Registry) Missed(cohort []uint32, since time.Time) {
 			r.active.valid = false
 		}
 	}
+}
+
+// ActiveCount is the number of devices that were active when they were last counted.
+func (r *Registry) ActiveCount() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.active.active)
+}
+
+// LastEnrolment is when a device last enrolled; zero if none has.
+func (r *Registry) LastEnrolment() time.Time {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.last
 }
 
 // SeenSince lists the enrolled devices that were heard of at a time or later, in order.

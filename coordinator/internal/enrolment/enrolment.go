@@ -51,6 +51,9 @@ type Registry struct {
 	tokens    map[string]*token // by hash
 	changed   chan struct{}     // closed and replaced when the set of active devices may have changed
 	active    activeCache
+	last      time.Time // of the last enrolment since the start
+	programs  []string  // of devices, by number
+	savedSeen string    // log with the last list of when devices were seen
 }
 
 // device is one device. The fields above seen change under the registry's lock only.
@@ -105,8 +108,14 @@ func Open(st *store.Store, now time.Time) (*Registry, error) {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
+	if err := r.loadSeen(); err != nil {
+		return nil, err
+	}
 	for _, d := range r.devices {
 		d.due.Store(now.Add(RestartGrace).UnixNano())
+		if at := d.seen.Load(); at > 0 && now.Sub(time.Unix(0, at)) > longAway {
+			d.missed.Store(true)
+		}
 	}
 	r.queue = batch.New(r.commit)
 	return r, nil
@@ -284,7 +293,7 @@ func (r *Registry) applyEnrolment(c change) {
 	} else {
 		r.bar(d, "", "")
 	}
-	d.enrolled = c.At
+	d.enrolled, r.last = c.At, time.Unix(c.At, 0)
 	d.due.Store(time.Unix(c.At, 0).Add(Grace(0)).UnixNano())
 	if t := r.tokens[c.Token]; t != nil {
 		t.used++

@@ -1,0 +1,192 @@
+package enrolment
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/store"
+)
+
+// When devices were last seen is written at most once an hour, to the hour, so that a restart knows which
+// devices have been away for long.
+
+const (
+	seenLogs  = "seen."
+	seenEvery = time.Hour
+	// A device that was last seen this long before a start is overdue until it checks in.
+	longAway = 6 * time.Hour
+	// maxPrograms bounds the programs that are remembered; later ones are shown as unknown.
+	maxPrograms = 1000
+)
+
+// SaveSeen writes when devices were last seen, and their programs, if that is due.
+func (r *Registry) SaveSeen(now time.Time) error {
+	hour := now.Unix() / int64(seenEvery/time.Second)
+	r.mu.RLock()
+	log := seenLogs + strconv.FormatInt(hour, 10)
+	due := r.savedSeen != log && len(r.devices) > 0
+	var b []byte
+	if due {
+		b = r.appendSeen(nil)
+	}
+	r.mu.RUnlock()
+	if !due {
+		return nil
+	}
+	old := r.store.Logs(seenLogs)
+	if err := r.store.Append(log, b); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.savedSeen = log
+	r.mu.Unlock()
+	for _, name := range old {
+		if name == log {
+			continue
+		}
+		if err := r.store.Drop(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendSeen encodes the programs by number, then for each device its ID, hour and program.
+func (r *Registry) appendSeen(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(r.programs)))
+	for _, text := range r.programs {
+		b = binary.AppendUvarint(b, uint64(len(text)))
+		b = append(b, text...)
+	}
+	for _, id := range r.active.ids {
+		d := r.devices[id]
+		b = binary.AppendUvarint(b, uint64(id))
+		b = binary.AppendUvarint(b, uint64(max(0, d.seen.Load())/int64(seenEvery)))
+		b = binary.AppendUvarint(b, uint64(d.program.Load()))
+	}
+	return b
+}
+
+// loadSeen reads what SaveSeen wrote.
+func (r *Registry) loadSeen() error {
+	logs := r.store.Logs(seenLogs)
+	if len(logs) == 0 {
+		return nil
+	}
+	err := r.store.Replay(slices.Max(logs), r.readSeen) // the number of an hour has 6 digits until 2083
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (r *Registry) readSeen(b []byte) error {
+	bad := errors.New("the list of when devices were last seen is corrupt")
+	next := func() uint64 {
+		x, n := binary.Uvarint(b)
+		if n <= 0 {
+			b = nil
+			return 1 << 63
+		}
+		b = b[n:]
+		return x
+	}
+	r.programs = nil
+	for range min(next(), maxPrograms) {
+		n := next()
+		if n > uint64(len(b)) {
+			return bad
+		}
+		r.programs = append(r.programs, string(b[:n]))
+		b = b[n:]
+	}
+	for len(b) > 0 {
+		id, hour, program := next(), next(), next()
+		if id >= 1<<32 || hour > 1<<40 || program > uint64(len(r.programs)) {
+			return bad
+		}
+		if d := r.devices[uint32(id)]; d != nil {
+			d.seen.Store(int64(hour) * int64(seenEvery))
+			d.program.Store(uint32(program))
+		}
+	}
+	return nil
+}
+
+// NoteSoftware notes the program of a device: at most 200 printable characters.
+func (r *Registry) NoteSoftware(id uint32, software string) {
+	if software == "" {
+		return
+	}
+	r.mu.RLock()
+	d := r.devices[id]
+	known := d != nil && r.programOf(d) == software
+	r.mu.RUnlock()
+	if d == nil || known {
+		return
+	}
+	software = bounded(software)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.programs, software)
+	if i < 0 && len(r.programs) < maxPrograms {
+		i = len(r.programs)
+		r.programs = append(r.programs, software)
+	}
+	d.program.Store(uint32(i + 1))
+}
+
+// programOf is the program of a device; empty if it is unknown.
+func (r *Registry) programOf(d *device) string {
+	if i := d.program.Load(); i > 0 {
+		return r.programs[i-1]
+	}
+	return ""
+}
+
+// Device is what the operator sees of a device. None of it is about its user.
+type Device struct {
+	ID       uint32     `json:"id"`
+	State    State      `json:"state"`
+	Reason   string     `json:"reason,omitempty"` // why it is excluded
+	Enrolled time.Time  `json:"enrolled"`
+	LastSeen *time.Time `json:"last_seen,omitempty"` // to the hour after a restart; none for never
+	Software string     `json:"software,omitempty"`
+	Note     string     `json:"note,omitempty"` // of the token that it enrolled with
+}
+
+// Devices lists the devices that ever enrolled, by ID, from a first ID on and at most limit of them.
+func (r *Registry) Devices(now time.Time, from uint32, limit int) (all []Device) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	first, _ := slices.BinarySearch(r.active.ids, from)
+	for _, id := range r.active.ids[first:] {
+		if len(all) == limit {
+			break
+		}
+		all = append(all, r.describe(id, now))
+	}
+	return all
+}
+
+func (r *Registry) describe(id uint32, now time.Time) Device {
+	d := r.devices[id]
+	out := Device{
+		ID: id, State: d.barred, Reason: d.reason, Enrolled: time.Unix(d.enrolled, 0).UTC(),
+		Software: r.programOf(d), Note: d.note,
+	}
+	if at := d.seen.Load(); at > 0 {
+		seen := time.Unix(0, at).UTC().Truncate(time.Second)
+		out.LastSeen = &seen
+	}
+	if out.State == "" {
+		out.State = Overdue
+		if d.isActive(now.UnixNano()) {
+			out.State = Active
+		}
+	}
+	return out
+}

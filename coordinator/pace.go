@@ -1,0 +1,96 @@
+package coordinator
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/masked"
+)
+
+// Pace is how often devices check in. The coordinator tells each device when to come again:
+//
+//   - During rounds: when the next one should begin.
+//   - While it waits for devices or for an operator: after half the time that it has waited so far, at least
+//     MinInterval, since what has just begun to wait often ends soon.
+//   - If all rounds are done: the same, at least IdleInterval, or when the next run is due.
+//
+// No interval exceeds MaxInterval unless the rate requires it, and each varies at random by a quarter, so
+// that devices do not come all at once.
+type Pace struct {
+	Rate         float64       // check-ins per second of all devices together; defaults to 2000
+	MinInterval  time.Duration // shortest interval while the coordinator waits; defaults to 5 s
+	IdleInterval time.Duration // shortest interval if all rounds are done; defaults to 5 min
+	MaxInterval  time.Duration // longest interval; defaults to 1 h
+}
+
+// setDefaults fills in what is not set.
+func (p *Pace) setDefaults() {
+	if p.Rate == 0 {
+		p.Rate = 2000
+	}
+	for _, x := range []struct {
+		interval *time.Duration
+		fallback time.Duration
+	}{{&p.MinInterval, 5 * time.Second}, {&p.IdleInterval, 5 * time.Minute}, {&p.MaxInterval, time.Hour}} {
+		if *x.interval == 0 {
+			*x.interval = x.fallback
+		}
+	}
+	p.IdleInterval = min(p.IdleInterval, p.MaxInterval)
+	p.MinInterval = min(p.MinInterval, p.IdleInterval)
+}
+
+// testInterval is the shortest interval of a deterministic federation, which is a test.
+const testInterval = 50 * time.Millisecond
+
+// after is when a device that has nothing to do should check in again. It does not depend on what the
+// device or others did in the round in progress: under a privacy guarantee that is secret.
+func (c *Coordinator) after(now time.Time) time.Duration {
+	wait := max(c.interval(now), c.pollEvery(c.devices.ActiveCount()))
+	return time.Duration(float64(wait) * (0.75 + 0.5*rand.Float64()))
+}
+
+// interval is how long a device should wait, whatever the rate.
+func (c *Coordinator) interval(now time.Time) time.Duration {
+	p := c.opt.Pace
+	state, since := c.progress.lasting()
+	least := p.MinInterval
+	if c.begun() && c.settings().Deterministic {
+		least = min(least, testInterval)
+	}
+	switch state {
+	case Training, Evaluating:
+		return c.roundInterval(now)
+	case Finished, BudgetSpent, Stopped:
+		least = p.IdleInterval
+	case WaitingForDevices:
+		if last := c.devices.LastEnrolment(); last.After(since) {
+			since = last
+		}
+	}
+	return min(max(least, now.Sub(since)/2), p.MaxInterval)
+}
+
+// roundInterval is how long a device should wait during rounds.
+func (c *Coordinator) roundInterval(now time.Time) time.Duration {
+	taken, average := c.progress.timing(now)
+	wait := min(average/8, 2*time.Second)
+	open := c.collection.Open()
+	if _, gathering := open.(*masked.WaitingRoom); gathering || open == nil {
+		return wait
+	}
+	deadline := c.settings().Deadline
+	if c.sampled() { // a round ends at its deadline, whoever reports
+		return max(wait, deadline-taken)
+	}
+	left := average - taken
+	if left < 0 { // the number of reports would say more, and is secret under a privacy guarantee
+		left = taken / 4
+	}
+	return max(wait, min(left/2, deadline/2))
+}
+
+// pollEvery is how often a device may ask, so that all of them together do not exceed the rate.
+func (c *Coordinator) pollEvery(devices int) time.Duration {
+	return max(50*time.Millisecond, time.Duration(float64(devices)/c.opt.Pace.Rate*float64(time.Second)))
+}

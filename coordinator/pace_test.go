@@ -1,0 +1,166 @@
+package coordinator
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/internal/pb"
+)
+
+// Devices are paced: the more there are, the later each checks in again, and never all at once.
+func TestCheckInsArePaced(t *testing.T) {
+	s := small(100)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.Pace.Rate = 10 })
+	for i := range 60 {
+		if _, err := r.newDevice(i).enrol(r.token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := r.newDevice(0)
+	waitFor(t, "the count", func() bool { return r.c.devices.ActiveCount() == 60 })
+	// 60 devices at 10 a second: 6 s, and a quarter more or less.
+	lo, hi := uint32(1<<31), uint32(0)
+	for range 40 {
+		w := h.check().GetWait()
+		lo, hi = min(lo, w.AfterMs), max(hi, w.AfterMs)
+		if w.State != string(WaitingForDevices) {
+			t.Fatalf("the state is %q", w.State)
+		}
+	}
+	if lo < 4400 || hi > 7600 || hi-lo < 300 {
+		t.Errorf("60 devices at 10 a second are told to come again in %d to %d ms", lo, hi)
+	}
+}
+
+// checkInsPerSecond is how often a device that does what it is told checks in, over a time from when a state
+// began.
+func checkInsPerSecond(t *testing.T, state State, over time.Duration) float64 {
+	t.Helper()
+	s := small(12)
+	s.Deterministic = false
+	start := time.Now()
+	now := start
+	c, err := Open(Options{Dir: filepath.Join(t.TempDir(), "state"), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Begin(s, stock(10)); err != nil {
+		t.Fatal(err)
+	}
+	c.progress.set(state, "")
+	n := 0
+	for ; now.Before(start.Add(over)); n++ {
+		after := c.after(now)
+		if most := c.opt.Pace.MaxInterval * 5 / 4; after > most {
+			t.Fatalf("a device is told to check in after %v, the most is %v", after, most)
+		}
+		now = now.Add(after)
+	}
+	return float64(n) / over.Seconds()
+}
+
+// 11 of 12 devices waited for the last one and checked in 19 times a second each; when all rounds were done,
+// every 2 s. Now a coordinator that waits hears of each device a few times in the first minute and less and
+// less often afterwards, and an idle one every few minutes at most.
+func TestIdleDevicesCheckInRarely(t *testing.T) {
+	for _, x := range []struct {
+		state State
+		over  time.Duration
+		most  float64
+	}{
+		{WaitingForDevices, time.Minute, 0.2},
+		{WaitingForDevices, 24 * time.Hour, 0.0005},
+		{Paused, time.Minute, 0.2},
+		{Finished, time.Hour, 1.0 / 200},
+		{BudgetSpent, 24 * time.Hour, 1.0 / 2000},
+	} {
+		if got := checkInsPerSecond(t, x.state, x.over); got > x.most {
+			t.Errorf("%s for %v: %.5f check-ins per device and second, expected %.5f at most", x.state, x.over, got,
+				x.most)
+		}
+	}
+}
+
+// If sampling is claimed, round ends and answers to devices do not reveal the sample: a round ends when its
+// deadline passes and not before, whichever devices are drawn, report, are slow or stay away.
+func TestTimeRevealsNothingOfTheSample(t *testing.T) {
+	for name, cohort := range map[string]round.Cohort{
+		"poisson":    {Kind: "poisson", Share: 0.5},
+		"fixed size": {Kind: "count", Count: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := withDP(small(8), "epsilon=50,delta=1e-3,clip=0.5")
+			s.Cohort, s.Rounds = cohort, 4
+			timers := make(chan chan time.Time, 9)
+			r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+				o.timer = func(d time.Duration) (<-chan time.Time, func() bool) {
+					if d != s.Deadline {
+						t.Errorf("a round waits for %v, expected the deadline", d)
+					}
+					ends := make(chan time.Time, 1)
+					timers <- ends
+					return ends, func() bool { return true }
+				}
+			})
+			d := r.enrolled(8)
+			for n := range 4 {
+				d[0].check() // without any check-in a round of independent draws does not begin
+				deadline := <-timers
+				waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
+				reasons := map[string]bool{}
+				for i, h := range d {
+					a := h.check()
+					task := a.GetTask()
+					if task == nil {
+						reasons[a.GetWait().Reason] = true
+						continue
+					}
+					if n%2 == 1 && i%2 == 0 { // it stays away, or in other rounds all report
+						continue
+					}
+					fate, err := h.report(task)
+					if err != nil || fate != pb.ReportState_COUNTED {
+						t.Fatalf("%v, %v", fate, err)
+					}
+					reasons[h.check().GetWait().GetReason()] = true
+				}
+				if len(reasons) != 1 {
+					t.Errorf("devices that are drawn, have reported or are not drawn are told %v", reasons)
+				}
+				time.Sleep(20 * time.Millisecond)
+				if r.c.Status().Round != n {
+					t.Fatalf("round %d has ended before its deadline", n+1)
+				}
+				deadline <- time.Now()
+				waitFor(t, "the end", func() bool { return r.c.Status().Round == n+1 })
+			}
+		})
+	}
+}
+
+// A device waits about as long as a round should still take, and no longer than the round has
+// taken so far where it is overdue: however few have come yet.
+func TestDevicesWaitNoLongerThanARound(t *testing.T) {
+	s := small(4)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.enrolled(4)
+	waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
+	now := time.Now()
+	for _, x := range []struct{ pace, took, most time.Duration }{
+		{0, time.Second, time.Second},
+		{2 * time.Second, 100 * time.Millisecond, 2 * time.Second},
+		{2 * time.Second, 20 * time.Second, 20 * time.Second},
+	} {
+		r.c.progress.mu.Lock()
+		r.c.progress.roundTime, r.c.progress.opened = x.pace, now.Add(-x.took)
+		r.c.progress.mu.Unlock()
+		for range 100 {
+			if got := r.c.after(now); got > x.most {
+				t.Errorf("%v into a round of %v: %v", x.took, x.pace, got)
+			}
+		}
+	}
+}
