@@ -40,11 +40,11 @@ import (
 
 // Options say how to run a coordinator. They may change from start to start.
 type Options struct {
-	Dir   string           // the folder of all its state; required
-	Now   func() time.Time // defaults to time.Now
-	Warn  func(string)     // receives warnings for the operator; may be nil
-	Pace  Pace             // how often devices check in
-	Event func(Event)      // receives an event after each round; may be nil
+	Dir      string           // the folder of all its state; required
+	Now      func() time.Time // defaults to time.Now
+	Warn     func(string)     // receives warnings for the operator; may be nil
+	CheckIns CheckIns         // how often devices check in
+	Event    func(Event)      // receives an event after each round; may be nil
 	// Info receives records of normal operation: a message, then keys and values as log/slog takes them. It may be
 	// nil.
 	Info func(message string, fields ...any)
@@ -138,7 +138,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if opt.Warn == nil {
 		opt.Warn = func(string) {}
 	}
-	opt.Pace.setDefaults()
+	opt.CheckIns.setDefaults()
 	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn, ProbeEvery: opt.probe})
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 // Devices are paced: the more there are, the later each checks in again, and never all at once.
 func TestCheckInsArePaced(t *testing.T) {
 	s := small(100)
-	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.Pace.Rate = 10 })
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.CheckIns.Rate = 10 })
 	for i := range 60 {
 		if _, err := r.newDevice(i).enrol(r.token); err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func checkInsPerSecond(t *testing.T, state State, over time.Duration) float64 {
 	n := 0
 	for ; now.Before(start.Add(over)); n++ {
 		after := c.after(now)
-		if most := c.opt.Pace.MaxInterval * 5 / 4; after > most {
+		if most := c.opt.CheckIns.MaxInterval * 5 / 4; after > most {
 			t.Fatalf("a device is told to check in after %v, the most is %v", after, most)
 		}
 		now = now.Add(after)

@@ -7,7 +7,7 @@ import (
 	"github.com/tacit-rec/tacit/coordinator/internal/masked"
 )
 
-// Pace is how often devices check in. The coordinator tells each device when to come again:
+// CheckIns limits how often devices check in. The coordinator tells each device when to come again:
 //
 //   - During rounds: when the next one should begin.
 //   - While it waits for devices or for an operator: after half the time that it has waited so far, at least
@@ -16,7 +16,7 @@ import (
 //
 // No interval exceeds MaxInterval unless the rate requires it, and each varies at random by a quarter, so
 // that devices do not come all at once.
-type Pace struct {
+type CheckIns struct {
 	Rate         float64       // check-ins per second of all devices together; defaults to 2000
 	MinInterval  time.Duration // shortest interval while the coordinator waits; defaults to 5 s
 	IdleInterval time.Duration // shortest interval if all rounds are done; defaults to 5 min
@@ -24,7 +24,7 @@ type Pace struct {
 }
 
 // setDefaults fills in what is not set.
-func (p *Pace) setDefaults() {
+func (p *CheckIns) setDefaults() {
 	if p.Rate == 0 {
 		p.Rate = 2000
 	}
@@ -52,7 +52,7 @@ func (c *Coordinator) after(now time.Time) time.Duration {
 
 // interval is how long a device should wait, whatever the rate.
 func (c *Coordinator) interval(now time.Time) time.Duration {
-	p := c.opt.Pace
+	p := c.opt.CheckIns
 	state, since := c.progress.lasting()
 	least := p.MinInterval
 	if c.begun() && c.settings().Deterministic {
@@ -92,5 +92,5 @@ func (c *Coordinator) roundInterval(now time.Time) time.Duration {
 
 // pollEvery is how often a device may ask, so that all of them together do not exceed the rate.
 func (c *Coordinator) pollEvery(devices int) time.Duration {
-	return max(50*time.Millisecond, time.Duration(float64(devices)/c.opt.Pace.Rate*float64(time.Second)))
+	return max(50*time.Millisecond, time.Duration(float64(devices)/c.opt.CheckIns.Rate*float64(time.Second)))
 }
