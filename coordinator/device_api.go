@@ -362,7 +362,7 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 		d.collection.StepTime.NoteLate()
 	}
 	if out.State == pb.MaskResponse_SUMMED {
-		out.AfterMs = uint32(d.after(id, d.now()).Milliseconds())
+		out.AfterMs = uint32(d.after(d.now()).Milliseconds())
 	}
 	return out, nil
 }
