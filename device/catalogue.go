@@ -42,6 +42,19 @@ func (c *catalogue) lookup(id string) (uint32, bool) {
 	return i, ok
 }
 
+// popularity returns the rank of every item by popularity, from 0. Items outside the popularity list tie for
+// the last rank.
+func (c *catalogue) popularity() []int {
+	rank := make([]int, c.len())
+	for i := range rank {
+		rank[i] = len(c.items.Popular)
+	}
+	for at, i := range c.items.Popular {
+		rank[i] = at
+	}
+	return rank
+}
+
 // len returns the number of items, including retired ones.
 func (c *catalogue) len() int { return len(c.items.Items) }
 

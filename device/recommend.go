@@ -16,18 +16,31 @@ type Recommendations struct {
 	Round          uint32           `json:"round"` // rounds that the model contains
 	Federation     string           `json:"federation"`
 	KnownItems     int              `json:"known"` // items of the owner that the catalogue has
-	Items          []Recommendation `json:"items"` // the best first
+	Basis          Basis            `json:"basis"`
+	Note           string           `json:"note,omitempty"` // what the owner should know if Basis is not Personal
+	Items          []Recommendation `json:"items"`          // the best first
 }
+
+// Basis says what recommendations are based on.
+type Basis string
+
+const (
+	Personal Basis = "personal" // the owner's history
+	Popular  Basis = "popular"  // what most devices have: the history says nothing yet
+	NewUser  Basis = "new-user" // what the model prefers for a user without history: popularity is unknown
+	Unranked Basis = "unranked" // catalogue order: popularity is unknown, and the model has no preference
+)
 
 // Recommendation is one recommended item.
 type Recommendation struct {
 	ID    string  `json:"id"`
 	Title string  `json:"title"`
-	Score float32 `json:"score"`
+	Score float32 `json:"score"` // of the model; 0 if Basis is Popular or Unranked
 }
 
 // Recommend returns the n best items for the owner. It makes no calls. It leaves out items that the
-// owner has seen and retired items. All events count, including a held-out item.
+// owner has seen and retired items. All events count, including a held-out item. If the history is empty,
+// or the model knows nothing about its items, it returns popular items and says so.
 func (d *Device) Recommend(n int) (*Recommendations, error) {
 	w := d.opt.Workspace
 	w.mu.Lock()
@@ -60,12 +73,70 @@ func (d *Device) Recommend(n int) (*Recommendations, error) {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b uint32) int { return cmp.Compare(w.scores[b], w.scores[a]) })
+	out.Basis = w.basis(len(seen), order)
+	out.Note = out.note(d.historyItems())
+	rank := w.catalogue.popularity()
+	slices.SortStableFunc(order, func(a, b uint32) int {
+		if out.Basis == Popular || out.Basis == Unranked {
+			return cmp.Compare(rank[a], rank[b])
+		}
+		return cmp.Or(cmp.Compare(w.scores[b], w.scores[a]), cmp.Compare(rank[a], rank[b]))
+	})
 	for _, i := range order[:min(max(n, 0), len(order))] {
 		it := w.catalogue.item(i)
-		out.Items = append(out.Items, Recommendation{ID: it.Id, Title: it.Title, Score: w.scores[i]})
+		r := Recommendation{ID: it.Id, Title: it.Title}
+		if out.Basis == Personal || out.Basis == NewUser {
+			r.Score = w.scores[i]
+		}
+		out.Items = append(out.Items, r)
 	}
 	return out, nil
+}
+
+// basis decides what to recommend by: the scores of the candidates if they say something about the owner.
+func (w *Workspace) basis(known int, candidates []uint32) Basis {
+	differ := false
+	for _, i := range candidates {
+		differ = differ || w.scores[i] != w.scores[candidates[0]]
+	}
+	switch {
+	case known > 0 && differ:
+		return Personal
+	case len(w.catalogue.items.Popular) > 0:
+		return Popular
+	case differ:
+		return NewUser
+	}
+	return Unranked
+}
+
+// historyItems returns the number of different items in the history.
+func (d *Device) historyItems() int {
+	items := map[string]bool{}
+	for _, e := range d.record.History.Events {
+		items[e.Item] = true
+	}
+	return len(items)
+}
+
+// note says why recommendations are not personal; items is the number of items in the history.
+func (r *Recommendations) note(items int) string {
+	why := "no history yet"
+	switch {
+	case r.KnownItems > 0:
+		why = "the model knows nothing about the items of your history yet"
+	case items > 0:
+		why = "the catalogue has none of the items of your history; check that the item IDs are the same"
+	}
+	switch r.Basis {
+	case Popular:
+		return why + ": popular items"
+	case NewUser:
+		return why + ", and popularity is unknown: items that the model prefers for a new user"
+	case Unranked:
+		return why + ", and popularity is unknown: items in catalogue order"
+	}
+	return ""
 }
 
 // loadNewest loads the model of the record into the workspace. Another process that runs the same

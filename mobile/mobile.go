@@ -250,6 +250,13 @@ func (l *List) Model() int64 { return int64(l.l.ModelVersion) }
 // MadeMillis returns when the model was created, in milliseconds since 1970.
 func (l *List) MadeMillis() int64 { return l.l.ModelCreatedAt.UnixMilli() }
 
+// Basis returns what the list is based on: personal, popular, new-user or unranked. See device.Basis.
+func (l *List) Basis() string { return string(l.l.Basis) }
+
+// Note returns what the app should show beside a list that is not personal, such as "no history yet: popular
+// items", or an empty string.
+func (l *List) Note() string { return l.l.Note }
+
 // Pick is one recommendation.
 type Pick struct {
 	ID    string

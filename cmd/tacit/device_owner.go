@@ -287,16 +287,20 @@ items are left out. A new device has no model yet: tacit device --once downloads
 // writeList prints recommendations.
 func writeList(w io.Writer, list *device.Recommendations) error {
 	t := report.Table{Header: []string{"", "title", "id", "score"}, Align: "rllr"}
+	scored := list.Basis == device.Personal || list.Basis == device.NewUser
 	for i, p := range list.Items {
-		t.Rows = append(t.Rows, []any{fmt.Sprint(i + 1), p.Title, p.ID, fmt.Sprintf("%.3f", p.Score)})
+		score := "-"
+		if scored {
+			score = fmt.Sprintf("%.3f", p.Score)
+		}
+		t.Rows = append(t.Rows, []any{fmt.Sprint(i + 1), p.Title, p.ID, score})
 	}
-	t.Notes = []string{fmt.Sprintf("Model version %d of %q after %s, created %s ago; based on %s of yours.",
-		list.ModelVersion, list.Federation, count(list.Round, "round"),
-		time.Since(list.ModelCreatedAt).Round(time.Second),
-		count(list.KnownItems, "item"))}
-	if list.KnownItems == 0 {
-		t.Notes = append(t.Notes, "None of your items is in the catalogue, so these recommendations are not personal. "+
-			"Check that your item IDs are those of the catalogue.")
+	if list.Note != "" {
+		t.Notes = append(t.Notes, "Not personal: "+list.Note+".")
+	} else {
+		t.Notes = append(t.Notes, fmt.Sprintf("Based on %s of your history.", count(list.KnownItems, "item")))
 	}
+	t.Notes = append(t.Notes, fmt.Sprintf("Model version %d of %q after %s, created %s ago.", list.ModelVersion,
+		list.Federation, count(list.Round, "round"), time.Since(list.ModelCreatedAt).Round(time.Second)))
 	return t.Text(w)
 }

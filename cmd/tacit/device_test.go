@@ -224,7 +224,7 @@ func TestDeviceTrainsInFleet(t *testing.T) {
 		}
 	}
 	code, out, errs := tacit("recommend", "--state", path, "-n", "3")
-	if code != 0 || !strings.Contains(out, "based on 5 items of yours") {
+	if code != 0 || !strings.Contains(out, "Based on 5 items of your history") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
 }
