@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tacit-rec/tacit/internal/pb"
@@ -45,15 +47,8 @@ func (d *Device) SetDial(dial func(key ed25519.PrivateKey) (Conn, error)) {
 
 // connect dials, says Hello, and enrols a device that has no device ID. Each happens once.
 func (d *Device) connect(ctx context.Context) error {
-	if d.conn == nil {
-		if d.opt.Dial == nil {
-			return errors.New("the device has no coordinator: set the server's address")
-		}
-		conn, err := d.opt.Dial(ed25519.NewKeyFromSeed(d.record.Key))
-		if err != nil {
-			return err
-		}
-		d.conn = conn
+	if err := d.dial(); err != nil {
+		return err
 	}
 	if !d.connected {
 		if err := d.hello(ctx); err != nil {
@@ -71,7 +66,7 @@ func (d *Device) connect(ctx context.Context) error {
 func (d *Device) hello(ctx context.Context) error {
 	h, err := d.conn.Hello(ctx, &pb.HelloRequest{Oldest: wire.OldestVersion, Newest: wire.NewestVersion})
 	if err != nil {
-		return err
+		return certificateError(err)
 	}
 	if err := wire.CheckHello(h); err != nil {
 		return err
@@ -87,19 +82,64 @@ func (d *Device) hello(ctx context.Context) error {
 	case !h.Deterministic && d.opt.Deterministic:
 		return errors.New("the federation is not deterministic: a deterministic device must not take part in it")
 	case known && (!bytes.Equal(r.CoordinatorKey, h.Key) || !bytes.Equal(r.Federation, h.Federation)):
-		return ErrWrongCoordinator
+		return fmt.Errorf("%w: the state file belongs to %q (%.4x), this coordinator serves %q (%.4x)",
+			ErrWrongCoordinator, r.Name, r.Federation, h.Name, h.Federation)
 	}
 	d.limits, d.connected, d.greeted = h.Limits, true, true
-	if known && r.Name == h.Name {
+	if known && r.Name == h.Name && d.settingsSaved() {
 		return nil
 	}
 	return d.update(func(r *record) error {
 		r.Name = h.Name
+		maps.Copy(r.Settings, d.opt.Settings)
 		if !known {
 			r.CoordinatorKey, r.Federation, r.Deterministic = h.Key, h.Federation, h.Deterministic
 		}
 		return nil
 	})
+}
+
+// settingsSaved reports whether the coordinator that the settings name has been reached before.
+func (d *Device) settingsSaved() bool {
+	for k, v := range d.opt.Settings {
+		if d.record.Settings[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// certificateError replaces the errors of TLS, which nobody but their authors can read.
+func certificateError(err error) error {
+	if e := new(tls.CertificateVerificationError); errors.As(err, &e) && !errors.Is(err, ErrPin) {
+		return ErrCertificate
+	}
+	return err
+}
+
+// Check says Hello to the coordinator, and saves nothing if it is not the one that the device knows.
+func (d *Device) Check(ctx context.Context) error {
+	if err := d.refresh(); err != nil {
+		return err
+	}
+	if err := d.dial(); err != nil {
+		return err
+	}
+	return d.hello(ctx)
+}
+
+func (d *Device) dial() error {
+	if d.conn != nil {
+		return nil
+	}
+	if d.opt.Dial == nil {
+		return errors.New("the device has no coordinator: set the server's address")
+	}
+	conn, err := d.opt.Dial(ed25519.NewKeyFromSeed(d.record.Key))
+	if err == nil {
+		d.conn = conn
+	}
+	return err
 }
 
 // enrol registers the device's key. The key is saved: after a crash the device enrols again with
@@ -128,11 +168,11 @@ func hasCode(err error, codes ...string) bool {
 	return c != "" && slices.Contains(codes, c)
 }
 
-// revokedError is ErrRevoked together with the coordinator's answer, which says the same.
-type revokedError struct{ answer error }
+// removedError is ErrRevoked or ErrExcluded together with the coordinator's answer, which says the same.
+type removedError struct{ known, answer error }
 
-func (e *revokedError) Error() string   { return ErrRevoked.Error() }
-func (e *revokedError) Unwrap() []error { return []error{ErrRevoked, e.answer} }
+func (e *removedError) Error() string   { return e.known.Error() }
+func (e *removedError) Unwrap() []error { return []error{e.known, e.answer} }
 
 // refused reports whether the coordinator will never accept a report.
 func refused(err error) bool {
@@ -140,8 +180,12 @@ func refused(err error) bool {
 		rpc.BadDigest, rpc.NotMasked)
 }
 
-// fatal reports whether every later step would fail too.
-func fatal(err error) bool {
+// fatal reports whether every later step would fail too. A certificate that does not match may be that of a
+// hotel's network: it is fatal only if the device has never reached the coordinator.
+func (d *Device) fatal(err error) bool {
+	if errors.Is(err, ErrPin) || errors.Is(err, ErrCertificate) {
+		return d.record == nil || !d.record.Enrolled || !d.settingsSaved()
+	}
 	for _, e := range []error{ErrDeterministic, ErrWrongCoordinator, ErrRevoked, ErrTooLarge, ErrFeatures} {
 		if errors.Is(err, e) {
 			return true

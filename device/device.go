@@ -11,6 +11,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/method"
 )
 
@@ -20,6 +21,9 @@ type Options struct {
 	Server Server
 	// Dial, if set, makes the connection instead of Server. It is called once, in the first Step.
 	Dial func(key ed25519.PrivateKey) (Conn, error)
+	// Settings of the program that runs the device, such as the coordinator's address, are saved when the
+	// coordinator has proven to be the one that the device knows, and not before. See About.
+	Settings map[string]string
 	// Token is the enrolment token. A device that is enrolled needs none.
 	Token string
 
@@ -94,7 +98,13 @@ var (
 		"devices may take part")
 	ErrWrongCoordinator = errors.New("this is not the coordinator that the device enrolled with: its key or " +
 		"federation ID differs")
+	// ErrPin and ErrCertificate mean that the answer did not come from the coordinator that the address and
+	// the pin name. Run stops if the device has never reached it.
+	ErrPin         = rpc.ErrPin
+	ErrCertificate = errors.New("the coordinator's certificate is not signed by an authority that this device " +
+		"trusts, so it must be named by its pin")
 	ErrRevoked  = errors.New("the coordinator has revoked this device")
+	ErrExcluded = errors.New("the coordinator has excluded this device")
 	ErrFeatures = errors.New("the features do not match the model")
 )
 

@@ -12,7 +12,7 @@ import (
 type LogEntry struct {
 	CreatedAt    time.Time `json:"made"`
 	SettledAt    time.Time `json:"settled,omitzero"` // when its state became known
-	Kind         string    `json:"kind"`             // train, evaluate or count
+	Kind         string    `json:"kind"`             // train, evaluate or count; plan or budget if it is not a report
 	Run          string    `json:"run"`
 	Round        uint32    `json:"round"`
 	ModelVersion uint64    `json:"model"` // version that it was computed with
@@ -22,14 +22,20 @@ type LogEntry struct {
 	Bytes int `json:"bytes"`
 	// Digest is the SHA-256 of an unmasked report. Masked reports have none: a digest of the unmasked
 	// update would let others test guesses.
-	Digest    string `json:"digest,omitempty"`
-	Masked    bool   `json:"masked"`
-	Noise     int64  `json:"noise"`  // standard deviation of the noise that the device added to each number
-	State     string `json:"fate"`   // empty if not known yet; counted, or closed if it is not part of an aggregate
-	Reason    string `json:"reason"` // why a report was closed
-	Policy    string `json:"promise"`
-	Guarantee string `json:"holds"`
+	Digest string `json:"digest,omitempty"`
+	Masked bool   `json:"masked"`
+	Noise  int64  `json:"noise"` // standard deviation of the noise that the device added to each number
+	// State is empty if it is not known yet; counted; closed if the report is not part of an aggregate; declined
+	// if the task or the plan was weaker than the guarantee.
+	State     string `json:"state"`
+	Reason    string `json:"reason"` // why a report was closed, or a task or plan declined
+	Policy    string `json:"policy"`
+	Guarantee string `json:"guarantee"` // as the device computed it
 }
+
+// IsReport reports whether the entry is about a report that left the device. Other entries say that the
+// device declined a task or a plan, or that the privacy budget was reset.
+func (e LogEntry) IsReport() bool { return e.State != declined && e.State != noted }
 
 // maxLog is the number of entries that a record keeps.
 const maxLog = 1000

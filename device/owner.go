@@ -104,14 +104,6 @@ func (d *Device) Pause(on bool) error {
 	})
 }
 
-// Configure saves settings of the program that runs the device, such as the coordinator's address.
-func (d *Device) Configure(set map[string]string) error {
-	return d.update(func(r *record) error {
-		maps.Copy(r.Settings, set)
-		return nil
-	})
-}
-
 // Describe sets user features, for methods that read them. They stay on the device. An empty value
 // removes a feature. Describe sets nothing if the device has a model without such a column or value.
 func (d *Device) Describe(features map[string]string) error {

@@ -45,7 +45,7 @@ func TestColdStartRecommendsPopularItemsAndSaysSo(t *testing.T) {
 		},
 		{"nothing is known", "ials", nil, nil, Unranked, "i0 i1 i2", "popularity is unknown: items in catalogue order"},
 		{"a model with a preference", "pfedrec", nil, nil, NewUser, "", "prefers for a new user"},
-		{"an empty history and a model with a preference", "pfedrec", nil, []uint32{9, 4}, Popular, "i4 i0", "no history"},
+		{"an empty history with popularity", "pfedrec", nil, []uint32{9, 4}, Popular, "i4 i0", "no history"},
 		{"a history", "pfedrec", []string{"i4", "i50"}, []uint32{9, 4}, Personal, "", ""},
 	} {
 		f := newFake(t, c.method, 1, "dim", "4")

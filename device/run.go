@@ -18,7 +18,7 @@ func (d *Device) Run(ctx context.Context, onStep func(StepResult, error)) error 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil && fatal(err) {
+		if err != nil && d.fatal(err) {
 			return err
 		}
 		if onStep != nil {

@@ -45,8 +45,12 @@ func (d *Device) Step(ctx context.Context) (StepResult, error) {
 			out.ModelVersion = m.Version
 		}
 	}
-	if hasCode(err, rpc.Revoked) {
-		err = &revokedError{err}
+	switch {
+	case hasCode(err, rpc.Revoked):
+		err = &removedError{ErrRevoked, err}
+	case hasCode(err, rpc.Excluded):
+		err = &removedError{ErrExcluded, err}
+		out.After = time.Hour // an operator may readmit it
 	}
 	return out, err
 }

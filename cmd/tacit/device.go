@@ -88,7 +88,7 @@ func (a *app) deviceCmd() *cobra.Command {
 	fl.IntVar(&f.keepLast, "keep-last", -1, "keep this many of the newest events; 0 keeps all")
 	fl.IntVar(&f.keepDays, "keep-days", -1, "keep events for this many days; 0 keeps all")
 	a.describe(c, deviceDetails,
-		flagsUnder("Coordinator", "server pin token", "insecure"),
+		flagsUnder("Coordinator", "server pin token", "token-file insecure"),
 		flagsUnder("History", "data user history", "features no-hold-out keep-last keep-days data-dir"),
 		flagsUnder("State", "state passphrase", "passphrase-file keyring"),
 		flagsUnder("When", "once", "only-on-power only-on-network only-when-idle duty memory deterministic"))
@@ -96,7 +96,8 @@ func (a *app) deviceCmd() *cobra.Command {
 		f.setsFeatures = fl.Changed("features")
 		return deviceHint(a.device(c.Context(), &f))
 	}
-	c.AddCommand(a.deviceLog(), a.devicePause(true), a.devicePause(false), a.deviceAdd(), a.deviceUndo(),
+	c.AddCommand(a.deviceStatus(), a.deviceLog(), a.devicePause(true), a.devicePause(false), a.deviceAdd(),
+		a.deviceUndo(),
 		a.deviceForget())
 	return c
 }
@@ -108,7 +109,12 @@ func deviceHint(err error) error {
 		device.ErrWrongCoordinator: "if the coordinator was set up again: run tacit device forget, then enrol with a " +
 			"new --token",
 		device.ErrRevoked:  "ask the operator; to enrol again, run tacit device forget, then use a new --token",
-		device.ErrTooLarge: "allow more with --memory MIB",
+		device.ErrExcluded: "ask the operator to readmit it with tacit admin readmit",
+		device.ErrGuarantee: "the device sends nothing under this plan, and tacit device log shows the reason; ask " +
+			"the operator",
+		device.ErrPin:         "check --server and --pin; tacit serve prints both",
+		device.ErrCertificate: "add --pin PIN with the pin that tacit serve prints",
+		device.ErrTooLarge:    "allow more with --memory MIB",
 		device.ErrFeatures: "set the owner's features with --features NAME=VALUE, those of an event in the history " +
 			"file or with tacit device add --with; they are sent to nobody",
 		device.ErrNoModel: "tacit device --once downloads one",
@@ -118,14 +124,11 @@ func deviceHint(err error) error {
 		statefile.ErrInUse:   "stop the other tacit device first",
 	} {
 		if errors.Is(err, known) {
-			if known == device.ErrRevoked {
-				err = known // the coordinator's answer says the same
+			if known == device.ErrRevoked || known == device.ErrPin {
+				err = known // the rest says the same, or names hashes
 			}
 			return input(err, hint)
 		}
-	}
-	if errors.Is(err, rpc.ErrPin) {
-		return input(errors.New(plainText(rpc.ErrPin)), "check --server and --pin; tacit serve prints both")
 	}
 	switch rpc.Code(err) {
 	case rpc.BadToken:
@@ -180,6 +183,9 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := f.checkMoved(ctx, d, about); err != nil {
+		return err
+	}
 	if err := f.update(d, about, events, features); err != nil {
 		return err
 	}
@@ -197,9 +203,27 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	return d.Run(ctx, a.deviceProgress(path))
 }
 
+// checkMoved checks the coordinator at another address than before, so that a refused one changes nothing. A
+// coordinator that does not answer is checked when it does.
+func (f *deviceFlags) checkMoved(ctx context.Context, d *device.Device, about *device.About) error {
+	if !about.Enrolled || f.server == "" && f.pin == "" ||
+		(f.server == "" || f.server == about.Settings["server"]) && (f.pin == "" || f.pin == about.Settings["pin"]) {
+		return nil
+	}
+	err := d.Check(ctx)
+	for _, wrong := range []error{
+		device.ErrWrongCoordinator, device.ErrPin, device.ErrCertificate, device.ErrDeterministic,
+	} {
+		if errors.Is(err, wrong) {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
 // deviceProgress returns a function that prints the steps of a device, except repeated ones.
 func (a *app) deviceProgress(path string) func(out device.StepResult, err error) {
-	model, before := uint64(0), ""
+	model, before, state := uint64(0), "", ""
 	idle := func(did string) bool { return did == "paused" || did == "stayed away" }
 	return func(out device.StepResult, err error) {
 		if a.quiet {
@@ -214,6 +238,9 @@ func (a *app) deviceProgress(path string) func(out device.StepResult, err error)
 			return
 		}
 		same := out.Action == "waited" && !idle(before) || idle(out.Action) && out.Action == before
+		if out.Action == "waited" && out.Coordinator != state {
+			same, state = false, out.Coordinator
+		}
 		before = out.Action
 		if !same || out.ModelVersion != model {
 			fmt.Fprintf(a.err, "%s  ", time.Now().Format(time.TimeOnly))
@@ -252,10 +279,16 @@ func writeStep(w io.Writer, out device.StepResult) error {
 		if !strings.HasPrefix(text, out.Action) {
 			text = out.Action + ": " + text
 		}
+		if out.Coordinator != "" {
+			text += "; the coordinator is " + stateText(out.Coordinator)
+		}
 		_, err = fmt.Fprintf(w, "%s (model version %d)\n", text, out.ModelVersion)
 	}
 	return err
 }
+
+// stateText writes a state of the coordinator as words: disk-full is disk full.
+func stateText(state string) string { return strings.ReplaceAll(state, "-", " ") }
 
 // open opens the device of a state file, with the coordinator from the flags or the file.
 func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *device.About, error) {
@@ -287,7 +320,11 @@ func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *
 	if _, err := rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Insecure: insecure}); err != nil {
 		return nil, nil, input(err, "")
 	}
-	opt.Token = w.Token
+	opt.Token, opt.Software = w.Token, "tacit "+version
+	opt.Settings = map[string]string{"server": w.URL, "pin": w.Pin}
+	if f.insecure {
+		opt.Settings["insecure"] = "yes"
+	}
 	opt.Dial = func(key ed25519.PrivateKey) (device.Conn, error) {
 		return rpc.Dial(rpc.Options{URL: w.URL, Pin: w.Pin, Key: key, Insecure: insecure})
 	}
@@ -295,11 +332,7 @@ func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *
 	if err != nil {
 		return nil, nil, err
 	}
-	set := map[string]string{"server": w.URL, "pin": w.Pin}
-	if f.insecure {
-		set["insecure"] = "yes"
-	}
-	return d, about, d.Configure(set)
+	return d, about, nil
 }
 
 // findCoordinator returns how to reach the coordinator: from the flags, the state file, or a
@@ -309,9 +342,9 @@ func (f *deviceFlags) findCoordinator(about *device.About) (*localAccess, error)
 	if err != nil {
 		return nil, err
 	}
-	w := &localAccess{URL: f.server, Pin: f.pin, Token: token}
-	if w.URL == "" && about.Settings["server"] != "" {
-		w.URL, w.Pin = about.Settings["server"], cmp.Or(f.pin, about.Settings["pin"])
+	w := &localAccess{URL: f.server, Pin: cmp.Or(f.pin, about.Settings["pin"]), Token: token}
+	if w.URL == "" {
+		w.URL = about.Settings["server"]
 	}
 	if w.URL == "" {
 		found, err := readLocalAccess(stateDir())
@@ -320,16 +353,14 @@ func (f *deviceFlags) findCoordinator(about *device.About) (*localAccess, error)
 				"add --server, --pin and --token, or start one with tacit serve")
 		}
 		w = found
-		if token != "" {
-			w.Token = token
-		}
+		w.Token = cmp.Or(token, w.Token)
 	}
 	if local, err := readLocalAccess(stateDir()); err == nil && w.Token == "" && local.URL == w.URL {
 		w.Token = local.Token
 	}
 	if w.Token == "" && !about.Enrolled {
 		return nil, input(errors.New("the device is not enrolled and has no token"),
-			"add --token TOKEN, which tacit admin token creates")
+			"tacit admin token creates one; pass it with --token-file FILE, $TACIT_TOKEN or --token")
 	}
 	return w, nil
 }

@@ -49,67 +49,135 @@ func (a *app) deviceLog() *cobra.Command {
 		})
 }
 
-// writeLog prints a device's log for its owner.
-func writeLog(w io.Writer, about *device.About, path string) error {
-	where := "not enrolled"
+func (a *app) deviceStatus() *cobra.Command {
+	return a.stateCommand("status", "Show the device, its coordinator and the privacy guarantee",
+		"  tacit device status --state my.state\n  tacit device status --format json", noArgs,
+		func(d *device.Device, path string, _ []string) error {
+			about, err := d.About()
+			if err != nil {
+				return err
+			}
+			about.Log = nil
+			return a.result(about, func(w io.Writer) error { return writeDeviceStatus(w, about, path) })
+		})
+}
+
+// writeDeviceStatus prints what a device is and what its reports may reveal.
+func writeDeviceStatus(w io.Writer, about *device.About, path string) error {
+	lines := [][2]string{{"device", deviceName(about)}, {"state file", path}}
+	add := func(name, format string, values ...any) {
+		lines = append(lines, [2]string{name, fmt.Sprintf(format, values...)})
+	}
+	if about.Coordinator != "" {
+		add("coordinator", "%s", stateText(about.Coordinator))
+	}
+	add("history", "%s", count(about.Events, "event"))
+	if about.ModelVersion == 0 {
+		add("model", "none yet; tacit device --once downloads one")
+	} else {
+		add("model", "version %d, created %s ago; %d bytes downloaded, %d for all versions", about.ModelVersion,
+			time.Since(about.ModelCreatedAt).Round(time.Second), about.DownloadedBytes, about.DownloadedTotal)
+		add("guarantee", "%s", about.Guarantee)
+		add("since enrolment", "%s", tallyText(about))
+	}
+	for _, l := range lines {
+		if _, err := fmt.Fprintf(w, "%-17s%s\n", l[0], l[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deviceName says which device of which federation it is.
+func deviceName(about *device.About) string {
+	name := "not enrolled"
 	if about.Enrolled {
-		where = fmt.Sprintf("device %d of %q at %s", about.DeviceID, about.Federation, about.Settings["server"])
+		name = fmt.Sprintf("device %d of %q at %s", about.DeviceID, about.Federation, about.Settings["server"])
 	}
 	if about.Deterministic {
-		where += ", deterministic (for tests)"
+		name += ", deterministic (for tests)"
 	}
 	if about.Paused {
-		where += "; PAUSED (tacit device resume)"
+		name += "; PAUSED (tacit device resume)"
 	}
-	fmt.Fprintf(w, "%s\n%s in the history, model version %d\n", where, count(about.Events, "event"), about.ModelVersion)
+	return name
+}
+
+// tallyText says what the device itself counted since it enrolled.
+func tallyText(about *device.About) string {
+	y := about.Tally
+	text := fmt.Sprintf("%s and %s in %s of %s", count(y.Reports, "report"), count(y.Evaluations, "evaluation"),
+		count(y.Rounds, "released round"), count(y.Runs, "run"))
+	if about.Guarantee.On() {
+		text += fmt.Sprintf("; epsilon at most %.3g at delta %.3g", y.Epsilon, y.Delta)
+	}
+	if y.Resets > 0 {
+		text += fmt.Sprintf(", with %s of the budget", count(y.Resets, "reset"))
+	}
+	return text
+}
+
+// writeLog prints a device's log for its owner.
+func writeLog(w io.Writer, about *device.About, path string) error {
+	fmt.Fprintf(w, "%s\n%s in the history, model version %d\n", deviceName(about), count(about.Events, "event"),
+		about.ModelVersion)
 	if about.ModelVersion > 0 {
 		fmt.Fprintf(w, "downloaded %d bytes for model version %d; %d bytes in total\n", about.DownloadedBytes,
-			about.ModelVersion,
-			about.DownloadedTotal)
+			about.ModelVersion, about.DownloadedTotal)
+		fmt.Fprintf(w, "guarantee: %s\nsince enrolment: %s\n", about.Guarantee, tallyText(about))
 	}
 	fmt.Fprintln(w)
-	t := report.Table{Header: []string{
-		"when", "what", "round", "model", "numbers", "bytes", "masked", "noise", "result",
-		"digest",
-	}, Align: "llrrrrlrll"}
-	bytes := 0
-	for _, e := range about.Log {
-		fate := e.State
-		if fate == "" {
-			fate = "no answer yet"
-		}
-		if e.Reason != "" {
-			fate += " (" + e.Reason + ")"
-		}
-		masked, digest := "no", e.Digest
-		if e.Masked {
-			masked, digest = "yes", "-"
-		}
-		bytes += e.Bytes
-		t.Rows = append(t.Rows, []any{
-			e.CreatedAt.Local().Format(time.DateTime), e.Kind, fmt.Sprint(e.Round + 1),
-			fmt.Sprint(e.ModelVersion), fmt.Sprint(e.Length), fmt.Sprint(e.Bytes), masked, fmt.Sprint(e.Noise), fate,
-			digest[:min(16, len(digest))],
-		})
-	}
 	if len(about.Log) == 0 {
 		_, err := fmt.Fprintln(w, "no reports sent")
 		return err
 	}
-	last := about.Log[len(about.Log)-1]
-	t.Notes = []string{
-		fmt.Sprintf("%s, %d bytes in total. State file: %s.", count(len(about.Log), "report"), bytes, path),
-		"Privacy guarantee of the newest report: " + last.Policy + ". " + strings.TrimSpace(last.Guarantee),
+	t := report.Table{Header: []string{
+		"when", "what", "round", "model", "numbers", "bytes", "masked", "noise", "result", "digest",
+	}, Align: "llrrrrlrll"}
+	bytes, sent := 0, 0
+	var last device.LogEntry // the newest report
+	for _, e := range about.Log {
+		if e.IsReport() {
+			bytes, sent, last = bytes+e.Bytes, sent+1, e
+		}
+		t.Rows = append(t.Rows, logRow(e))
+	}
+	t.Notes = []string{fmt.Sprintf("%s, %d bytes in total. State file: %s.", count(sent, "report"), bytes, path)}
+	if sent > 0 {
+		t.Notes = append(t.Notes, "Privacy guarantee of the newest report: "+last.Policy+". "+last.Guarantee+".")
 	}
 	if slices.ContainsFunc(about.Log, func(e device.LogEntry) bool { return e.Masked }) {
 		t.Notes = append(t.Notes, "The bytes of a masked report include keys, shares, the masked numbers and the "+
 			"unmasking message.")
 	}
-	if !last.Masked && last.Policy == "none" {
+	if sent > 0 && !last.Masked && last.Policy == "none" {
 		t.Notes = append(t.Notes, "Without secure aggregation or differential privacy, the coordinator can infer your "+
 			"items from a report.")
 	}
 	return t.Text(w)
+}
+
+// logRow is the row of an entry: a report, or a task or plan that the device declined.
+func logRow(e device.LogEntry) []any {
+	result := e.State
+	if result == "" {
+		result = "no answer yet"
+	}
+	if e.Reason != "" {
+		result += " (" + e.Reason + ")"
+	}
+	when := e.CreatedAt.Local().Format(time.DateTime)
+	if !e.IsReport() {
+		return []any{when, e.Kind, fmt.Sprint(e.Round + 1), "-", "-", "-", "-", "-", result, "-"}
+	}
+	masked, digest := "no", e.Digest
+	if e.Masked {
+		masked, digest = "yes", "-"
+	}
+	return []any{
+		when, e.Kind, fmt.Sprint(e.Round + 1), fmt.Sprint(e.ModelVersion), fmt.Sprint(e.Length), fmt.Sprint(e.Bytes),
+		masked, fmt.Sprint(e.Noise), result, digest[:min(16, len(digest))],
+	}
 }
 
 func (a *app) devicePause(on bool) *cobra.Command {

@@ -2,7 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -216,10 +220,10 @@ func TestDeviceTrainsInFleet(t *testing.T) {
 		_, out, _ := tacit("device", "log", "--state", path, "--format", "json")
 		data, _ := decode(t, out)["data"].(map[string]any)
 		log, _ = data["log"].([]any)
-		return len(log) == 4 && log[3].(map[string]any)["fate"] == "counted"
+		return len(log) == 4 && log[3].(map[string]any)["state"] == "counted"
 	})
 	for i, e := range log {
-		if e := e.(map[string]any); e["round"] != float64(i) || e["fate"] != "counted" {
+		if e := e.(map[string]any); e["round"] != float64(i) || e["state"] != "counted" {
 			t.Errorf("entry %d of the log is %v", i, e)
 		}
 	}
@@ -282,5 +286,41 @@ func TestNewFeaturesReplaceOldOnes(t *testing.T) {
 	if code, _, errs := tacit("device", "-d", "world", "--user", "nobody", "--features", "age=1"); code != 2 ||
 		!strings.Contains(errs, "nobody") {
 		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// A certificate that nobody vouches for, and a wrong pin, stop a new device with a plain message. The pin is
+// not saved.
+func TestUntrustedCertificateStopsANewDevice(t *testing.T) {
+	t.Setenv("TACIT_STATE", t.TempDir())
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	history, token := filepath.Join(dir, "seen.csv"), filepath.Join(dir, "token")
+	for path, text := range map[string]string{history: "50\n", token: "a-token\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pin, want := range map[string]string{
+		"": "must be named by its pin", "sha256/" + strings.Repeat("A", 43): "does not match the pin",
+	} {
+		state := filepath.Join(dir, "new.state")
+		words := []string{
+			"device", "--state", state, "--server", server.URL, "--history", history, "--token-file", token,
+		}
+		if pin != "" {
+			words = append(words, "--pin", pin)
+		}
+		code, _, errs := tacit(words...)
+		if code != 2 || !strings.Contains(errs, want) || !strings.Contains(errs, "--pin") ||
+			strings.Contains(errs, "x509") || strings.Contains(errs, "retrying") {
+			t.Errorf("pin %q: exit %d, %s", pin, code, errs)
+		}
+		_, out, _ := tacit("device", "status", "--state", state, "--format", "json")
+		if s := decode(t, out)["data"].(map[string]any)["setting"].(map[string]any); len(s) > 0 {
+			t.Errorf("pin %q: the state file has %v", pin, s)
+		}
 	}
 }
