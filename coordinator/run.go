@@ -198,6 +198,7 @@ func (c *Coordinator) saveRound(t int, outcome models.Outcome, evaluates bool) e
 			return err
 		}
 	}
+	c.rankItems()
 	if err := c.save(outcome, false); err != nil {
 		return err
 	}

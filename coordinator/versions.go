@@ -3,8 +3,10 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/catalogue"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
@@ -68,10 +70,29 @@ func (c *Coordinator) loadItems(v *models.Version) error {
 		return err
 	}
 	c.catalogue.Set(items, features)
-	if len(items.Popular) > 0 {
+	m, err := c.settings().build()
+	if _, ranks := method.As[method.PopularityRanker](m); err == nil && !ranks && len(items.Popular) > 0 {
 		c.evaluations.NoteCounted()
 	}
-	return nil
+	return err
+}
+
+// rankItems lists the items by popularity as the method's values tell, for users without a history. It does
+// so when the values tell for the first time and after the last round, unless devices were asked. That
+// costs no privacy: the values are noisy if there is a guarantee.
+func (c *Coordinator) rankItems() {
+	known := c.catalogue.Current()
+	if c.evaluations.Counted() || len(known.Popular) > 0 && c.engine.Next < c.settings().Rounds {
+		return
+	}
+	popular := c.engine.Popular()
+	if len(popular) == 0 || slices.Equal(popular, known.Popular) {
+		return
+	}
+	next := proto.Clone(known).(*pb.Catalogue)
+	next.Popular = popular
+	next.Version++
+	c.catalogue.Set(next, c.catalogue.Features())
 }
 
 // keepItems replaces the catalogue by that of a newer version, whose values are not used.

@@ -1,6 +1,9 @@
 package learn
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -60,6 +63,20 @@ func Gram(rows []float32, n, dim, stride int, dst []float32) {
 	clear(dst)
 	x := vec.Rows(rows, stride)
 	vec.Gemm(dim, dim, n, x.T(), x, make([]float32, vec.GemmRoom(n)), vec.Rows(dst, stride))
+}
+
+// MostFrequent lists the rows whose first number, a number of devices, is at least method.MinPopular, the
+// largest first.
+func MostFrequent(rows []float32, n, stride int) (out []uint32) {
+	for i := range n {
+		if rows[i*stride] >= method.MinPopular {
+			out = append(out, uint32(i))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b uint32) int {
+		return cmp.Compare(rows[int(b)*stride], rows[int(a)*stride])
+	})
+	return out
 }
 
 // Column returns the first number of each of n rows, and their sum.

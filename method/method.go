@@ -124,6 +124,20 @@ type PostUpdater interface {
 	PostUpdate(g *Global)
 }
 
+// PopularityRanker is a Method whose values tell which items many devices have. Devices without a history
+// get the most popular items.
+type PopularityRanker interface {
+	Method
+	// Popular lists items, the most popular first, or nil if it is not known yet. It reads only
+	// Global.Value, so that a privacy guarantee covers it, and leaves out items that fewer than
+	// MinPopular devices have.
+	Popular(g *Global) []uint32
+}
+
+// MinPopular is the number of devices that must have an item before its popularity is published: a
+// smaller number could identify a device.
+const MinPopular = 3
+
 // Phased is a Method that does different things in different rounds.
 type Phased interface {
 	Method

@@ -38,9 +38,6 @@ func (s Skipped) Error() string { return string(s) }
 // DefaultNoise is in devices, for runs without a privacy guarantee.
 const DefaultNoise = 2
 
-// minPopular devices must have an item for its popularity to be published.
-const minPopular = 3
-
 const maxResults = 1000
 
 // Bound is the bound on one device's numbers, which none of them exceeds, and the integer that
@@ -50,6 +47,9 @@ func Bound(devices int) (b privacy.Bound, whole int64) {
 	clip := math.Sqrt(metrics.EvaluationLength) * 1.001
 	return privacy.Bound{Clip: clip, Levels: clip * float64(whole)}, whole
 }
+
+// minPopular devices must have an item for its popularity to be published, as method.MinPopular.
+const minPopular = 3
 
 // Popular lists the items by how many devices have them, without those that few have: they could
 // identify a device.

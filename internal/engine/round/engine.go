@@ -228,6 +228,16 @@ func (e *Engine) apply(sum Aggregate, devices int) {
 	}
 }
 
+// Popular lists items, the most popular first, if the method's values tell; otherwise nil. It is computed
+// from values that are released anyway.
+func (e *Engine) Popular() []uint32 {
+	m, ok := method.As[method.PopularityRanker](e.Plan.Method)
+	if !ok {
+		return nil
+	}
+	return m.Popular(e.global(Aggregate{}, 0))
+}
+
 // global returns the server's view of the round in progress.
 func (e *Engine) global(sum Aggregate, devices int) *method.Global {
 	g := &method.Global{

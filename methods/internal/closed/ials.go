@@ -35,6 +35,8 @@ var (
 	_ method.Updater     = (*IALS)(nil)
 	_ method.PhasedSlots = (*IALS)(nil)
 	_ method.FinalRound  = (*IALS)(nil)
+
+	_ method.PopularityRanker = (*IALS)(nil)
 )
 
 const (

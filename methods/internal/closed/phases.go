@@ -1,5 +1,10 @@
 package closed
 
+import (
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+)
+
 // The phases of shared-curvature iALS, with the objective of Rendle et al. (2022),
 // followed by those that Tacit adds.
 const (
@@ -25,6 +30,11 @@ func (m *IALS) Phase(round, rounds int) (int, string) {
 
 // Transfers sends counts in every round, and everything else after the first round.
 func (m *IALS) Transfers(phase, slot int) bool { return phase > alsCounts || slot == alsCount }
+
+// Popular orders the items by the estimated number of devices that have them.
+func (m *IALS) Popular(g *method.Global) []uint32 {
+	return learn.MostFrequent(g.Value[alsN], g.Items, g.Stride[alsN])
+}
 
 // ReportsFinalRound reports whether the last round replaces the rows with their mean.
 func (m *IALS) ReportsFinalRound() bool { return m.Average > 0 }

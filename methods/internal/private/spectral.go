@@ -1,7 +1,9 @@
 package private
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
@@ -79,4 +81,19 @@ func (h Spectral) Serve(w *method.Work, r learn.Recency, item, place *method.Vie
 		mean *= unit
 	}
 	user[h.Rank], user[h.Rank+1] = float32(mean-below), 1
+}
+
+var _ method.PopularityRanker = (*OneShot)(nil)
+
+// Popular lists the head items, which are ordered by their counts.
+func (m *OneShot) Popular(g *method.Global) []uint32 {
+	var out []uint32
+	place, s := g.Value[onePlace], g.Stride[onePlace]
+	for i := range g.Items {
+		if place[i*s] > 0 {
+			out = append(out, uint32(i))
+		}
+	}
+	slices.SortFunc(out, func(a, b uint32) int { return cmp.Compare(place[int(a)*s], place[int(b)*s]) })
+	return out
 }

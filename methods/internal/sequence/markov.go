@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -21,6 +22,8 @@ type Markov struct {
 var (
 	_ method.Ready   = (*Markov)(nil)
 	_ method.Updater = (*Markov)(nil)
+
+	_ method.PopularityRanker = (*Markov)(nil)
 )
 
 const (
@@ -107,6 +110,11 @@ func (m *Markov) Ready(int) method.Visit {
 			score[i] += float32(popular / all * like.Row(i)[0])
 		}
 	}}
+}
+
+// Popular orders the items by the number of devices that have them.
+func (m *Markov) Popular(g *method.Global) []uint32 {
+	return learn.MostFrequent(g.Value[markLike], g.Items, g.Stride[markLike])
 }
 
 // Update averages the counts over rounds, scaled up to all devices: with small cohorts
