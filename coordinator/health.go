@@ -45,6 +45,9 @@ func (c *Coordinator) Healthy(patience time.Duration) error {
 	case <-done:
 		return nil
 	case <-t.C:
+		if state, _ := c.trouble(); state != "" {
+			return nil // a write waits for the disk, and continues by itself
+		}
 		return fmt.Errorf("the coordinator does not react within %v", patience)
 	}
 }
@@ -70,6 +73,9 @@ func (c *Coordinator) noteEnd(err error) {
 func (c *Coordinator) Ready() error {
 	if !c.begun() {
 		return errors.New("no run has begun")
+	}
+	if state, message := c.trouble(); state != "" && state != SlowDisk {
+		return fmt.Errorf("%s: %s", state, message)
 	}
 	c.admin.health.mu.Lock()
 	defer c.admin.health.mu.Unlock()

@@ -39,9 +39,10 @@ func (c *Coordinator) ObserveCall(call string, took time.Duration) {
 	h.Observe(took.Seconds())
 }
 
-// allStates are the states that the metrics show.
+// allStates are the states that the metrics always show. Another one is shown while it lasts.
 var allStates = []State{
-	Starting, WaitingForRun, WaitingForDevices, Training, Evaluating, Paused, BudgetSpent, Stopped, Finished,
+	Starting, WaitingForRun, WaitingForDevices, NoDevices, Training, Evaluating, Paused, BudgetSpent, Stopped, Finished,
+	DiskFull, ReadOnly, SlowDisk, TooManyFiles, LowMemory, DiskError,
 }
 
 // WriteMetrics writes what a monitor needs, as OpenMetrics or in the text format of Prometheus. No label has a value
