@@ -247,7 +247,8 @@ func (d *Device) report(ctx context.Context, t *pb.Task, out StepResult) (StepRe
 	}
 	out.After = max(out.After, d.restAfter)
 	if errors.Is(err, errRestarted) {
-		return StepResult{Action: "waited", Reason: err.Error(), Round: t.Round, After: time.Second}, nil
+		after := min(time.Duration(t.RemainingMs)*time.Millisecond/16, maxWait)
+		return StepResult{Action: "waited", Reason: err.Error(), Round: t.Round, After: max(after, time.Second)}, nil
 	}
 	if d.record == nil {
 		return out, err

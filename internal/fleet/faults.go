@@ -57,9 +57,10 @@ func (c *faultyConn) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Che
 		c.evaluation = stamp(t.Round, t.Attempt)
 	}
 	if t != nil && c.dropped == stamp(t.Round, t.Attempt) { // it waits for the next round
+		after := max(200, min(t.RemainingMs/16, 10_000))
 		return &pb.CheckInResponse{
 			Manifest: out.Manifest,
-			Action:   &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: 200, Reason: "dropped out"}},
+			Action:   &pb.CheckInResponse_Wait{Wait: &pb.Wait{AfterMs: after, Reason: "dropped out"}},
 		}, nil
 	}
 	return out, nil
