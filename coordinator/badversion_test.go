@@ -197,3 +197,12 @@ func TestAModelThatIsNotFiniteIsNotPublished(t *testing.T) {
 		}
 	}
 }
+
+// Without a listener Serve says so.
+func TestServeWithoutAListener(t *testing.T) {
+	s := small(2)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	if err := r.c.Serve(t.Context(), nil, nil); err == nil || !strings.Contains(err.Error(), "net.Listen") {
+		t.Errorf("it returns %v", err)
+	}
+}

@@ -18,6 +18,9 @@ type Item = pb.Item
 // Serve runs the rounds and serves the device API on l until ctx ends. Without a TLS
 // configuration it serves plain HTTP, which is for tests. The admin API stays closed.
 func (c *Coordinator) Serve(ctx context.Context, l net.Listener, secure *tls.Config) error {
+	if l == nil {
+		return errors.New("cannot serve without a listener: open one with net.Listen")
+	}
 	server, err := rpc.NewServer(c.Config())
 	if err != nil {
 		return err
