@@ -64,13 +64,15 @@ func (c *Coordinator) Rollback(version uint64) error {
 		return refusal(connect.CodeNotFound, fmt.Errorf("version %d is not on disk: tacit admin history lists "+
 			"the versions that are", version))
 	}
-	if c.settings().DP.On() && c.settings().DP.Mechanism == privacy.Tree {
+	earlier := v.Run != c.runHex() // its values come back, and rounds are not repeated
+	state, _ := c.progress.get()
+	if c.isTree() && !(earlier && state.over()) {
 		return refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over "+
-			"the rounds and cannot be rolled back; start a new run"))
+			"the rounds and cannot be rolled back; tacit admin end, then tacit admin begin"))
 	}
-	if c.settings().Cohort.ByCheckIn() {
+	if c.settings().Cohort.ByCheckIn() && !earlier {
 		return refusal(connect.CodeFailedPrecondition, errors.New("cohort=checkin: devices decline rounds that "+
-			"they have seen, so the run cannot be rolled back; start a new run"))
+			"they have seen, so the run cannot be rolled back; tacit admin end, then tacit admin begin"))
 	}
 	return c.requests.setRollback(version)
 }
@@ -108,7 +110,17 @@ func (c *Coordinator) rollBack() error {
 	if err := c.countRollback(); err != nil {
 		return err
 	}
-	if err := c.restore(v); err != nil {
+	if v.Run != c.runHex() {
+		fits, err := c.restoreEarlier(v)
+		if err != nil {
+			return err
+		}
+		if !fits {
+			c.opt.Warn(fmt.Sprintf("cannot roll back: the tables of version %d, of run %d, have other shapes than those "+
+				"of run %d", to, v.RunNumber, c.runNumber()))
+			return c.requests.endRollback(to)
+		}
+	} else if err := c.restore(v); err != nil {
 		return err
 	}
 	if err := c.collection.DropReports(""); err != nil {
@@ -140,6 +152,25 @@ func (c *Coordinator) restore(v *models.Version) error {
 	return c.grow(items, c.catalogue.Features())
 }
 
+// restoreEarlier loads the values of a version of an earlier run. The rounds of the newest run are not
+// repeated. It reports false if the tables have other shapes.
+func (c *Coordinator) restoreEarlier(v *models.Version) (bool, error) {
+	e, p, err := c.newEngine(c.latest.Load(), len(c.catalogue.Current().Items), c.catalogue.Features())
+	if err != nil {
+		return false, err
+	}
+	fits, err := c.continueFrom(e, p, v)
+	if err != nil || !fits {
+		return false, err
+	}
+	e.Next = c.engine.Next
+	if e.Stack != nil {
+		e.Stack.Clip = c.engine.Stack.Clip
+	}
+	c.install(e, p)
+	return true, nil
+}
+
 // countRollback counts a roll back before it happens, so that the rounds which follow draw other
 // cohorts.
 func (c *Coordinator) countRollback() error {
@@ -165,11 +196,11 @@ func (c *Coordinator) Revoke(id uint32) error {
 // ledgerOK reports whether the ledger covers at least the rounds that the model was trained for.
 func (c *Coordinator) ledgerOK() bool {
 	v := c.models.Newest()
-	if c.budget == nil || v == nil {
+	if c.budget == nil || v == nil || c.engine.Stack == nil {
 		return true
 	}
 	paid := int64(0)
-	for _, e := range c.budget.Paid(fmt.Sprintf("%x", c.runID())) {
+	for _, e := range c.budget.Paid(c.runHex()) {
 		if !c.engine.Stack.IsMetric(e) {
 			paid += e.Rounds
 		}
@@ -177,5 +208,5 @@ func (c *Coordinator) ledgerOK() bool {
 	if c.engine.Stack.Mechanism == privacy.Tree {
 		return paid > 0 || v.Round == 0
 	}
-	return paid >= int64(v.Round)
+	return paid >= int64(v.Round) && !c.budget.Lost()
 }

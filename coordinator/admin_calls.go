@@ -285,7 +285,7 @@ func adminBegin(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any, er
 	if q.Settings != nil {
 		s = defaultSettings()
 		if c.begun() {
-			before := *c.settings()
+			before := c.latest.Load().given
 			before.Params = maps.Clone(before.Params)
 			s = &before
 		}
@@ -305,7 +305,7 @@ func adminBegin(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any, er
 	}
 	items := itemsOf(q.Items)
 	err := c.BeginRun(s, items)
-	if s != nil && errors.Is(err, errNotYet) { // the same settings again, or it says what differs
+	if s != nil && errors.Is(err, ErrBegun) { // the same settings again, or it says what differs
 		err = c.Begin(*s, items)
 	}
 	if err != nil {

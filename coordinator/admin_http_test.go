@@ -60,7 +60,8 @@ func TestAdminAPIRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"POST", "operators", "operator", json, `{"name":"Not a name"}`, 400, "lower-case letters"},
 		{"POST", "runs", "operator", json, `{"settings":{"method":"fedmf","deadline":"soon"}}`, 400, "such as 30s"},
 		{"POST", "runs", "operator", json, `{"settings":{"metod":"fedmf"}}`, 400, `unknown field`},
-		{"POST", "runs", "operator", json, `{"settings":{"method":"fedmf"}}`, 409, "has a run"},
+		{"POST", "runs", "operator", json, `{"settings":{"rounds":9}}`, 409, "has a run"},
+		{"POST", "runs", "operator", json, "", 409, "tacit admin end"},
 		{"POST", "pause", "operator", json, "", 200, `"paused":true`},
 	} {
 		status, text := r.raw(c.method, c.path, c.token, c.kind, c.body)

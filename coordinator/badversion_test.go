@@ -37,9 +37,18 @@ func TestABadVersionIsNotFatal(t *testing.T) {
 	s := small(3)
 	s.Rounds = 6
 	dir := filepath.Join(t.TempDir(), "state")
-	r := open(t, dir, &s, nil)
+	var r *harness
+	r = open(t, dir, &s, func(o *Options) {
+		o.fault = func(at string) error {
+			if at == "stepped" && r.c.engine.Next == 2 { // so that no round is open afterwards
+				return r.c.requests.setPause(true)
+			}
+			return nil
+		}
+	})
 	d := r.enrolled(3)
 	r.play(d, 2)
+	waitFor(t, "the pause", func() bool { return r.c.Status().State == Paused })
 	good, bits := r.model()
 	if _, err := r.admin.Items(context.Background(), []*pb.Item{
 		{Id: "i3", Retired: true},

@@ -285,7 +285,7 @@ func TestARunByCheckInIsNotRolledBack(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.play(r.enrolled(6), 3)
 	_, err := r.admin.Rollback(context.Background(), 2)
-	if err == nil || !strings.Contains(err.Error(), "start a new run") {
+	if err == nil || !strings.Contains(err.Error(), "tacit admin begin") {
 		t.Errorf("going back: %v", err)
 	}
 	r.refused(err, "not_now")
@@ -315,7 +315,7 @@ func TestLostParticipationEndsATree(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = open(t, dir, nil, nil)
-	waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().Message, "start a new run") })
+	waitFor(t, "the end", func() bool { return strings.Contains(r.c.Status().Message, "tacit admin begin") })
 }
 
 // Nor does it wait for those who come and send nothing: a device that declines, fails or lies is

@@ -12,8 +12,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -29,13 +27,12 @@ import (
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/coordinator/internal/noise"
 	"github.com/tacit-rec/tacit/coordinator/internal/operators"
+	"github.com/tacit-rec/tacit/coordinator/internal/schedule"
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
-	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/method"
-	"github.com/tacit-rec/tacit/wire"
 )
 
 // Options say how to run a coordinator. They may change from start to start.
@@ -51,6 +48,8 @@ type Options struct {
 	// Features are columns that the method reads, for a run that begins or that an older program
 	// began. The coordinator keeps only their public part: the columns and the values of items.
 	Features *rows.Features
+	// Schedule says when runs start, such as daily@03:00 in UTC; empty for runs on demand only.
+	Schedule string
 	// Methods are the methods that a run may train. Nil means methods.Default().
 	Methods *method.Registry
 
@@ -88,6 +87,8 @@ type Coordinator struct {
 	running  sync.Mutex              // held by Run
 	life     context.Context
 	kill     context.CancelFunc
+	commands chan func() // what only the loop may do, while it is idle
+	schedule schedule.Schedule
 
 	// Parts with their own locks.
 	devices     *enrolment.Registry
@@ -109,11 +110,15 @@ type Coordinator struct {
 	spent      bool              // the budget does not cover another round
 	stopped    string            // why nothing may be released any more; otherwise empty
 	unreleased bool              // the ledger has entries, beyond the newest version, for releases that nobody saw
+	handled    time.Time         // scheduled starts up to this time were handled
+	proof      *proof            // that the folder is older than what was released; otherwise nil
 
 	mu        sync.Mutex // guards what follows
 	plan      *local.Plan
 	engine    *round.Engine
 	rollbacks rollbacks
+	interrupt context.CancelCauseFunc // ends the round in progress; nil without one
+	shown     *proof                  // the newest one that a device has shown
 }
 
 // rollbacks is how often the model was rolled back, so that no cohort is used twice.
@@ -125,9 +130,10 @@ type rollbacks struct {
 // Keys of the store.
 const (
 	runKey            = "run"
-	rollbacksKey      = "times"
-	rollbackRoundsKey = "reach"
-	stoppedKey        = "barred"
+	rollbacksKey      = "rollbacks"
+	rollbackRoundsKey = "rollback-rounds"
+	stoppedKey        = "stopped"
+	handledKey        = "schedule"
 )
 
 // Open loads a coordinator's folder, with the run that it holds, if any.
@@ -139,11 +145,18 @@ func Open(opt Options) (c *Coordinator, err error) {
 		opt.Warn = func(string) {}
 	}
 	opt.CheckIns.setDefaults()
+	when, err := schedule.Parse(opt.Schedule)
+	if err != nil {
+		return nil, err
+	}
 	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn, ProbeEvery: opt.probe})
 	if err != nil {
 		return nil, err
 	}
-	c = &Coordinator{opt: opt, st: st, admin: admin{durations: newDurations()}, ready: make(chan struct{})}
+	c = &Coordinator{
+		opt: opt, st: st, admin: admin{durations: newDurations()}, ready: make(chan struct{}),
+		commands: make(chan func()), schedule: when,
+	}
 	if opt.Now == nil {
 		c.opt.Now = newClock(wallClock, c.clockStepped).now
 	}
@@ -175,6 +188,7 @@ func (c *Coordinator) openParts() (err error) {
 	if c.devices, err = enrolment.Open(c.st, c.now()); err != nil {
 		return err
 	}
+	c.devices.SetLedger(func() int { return c.openLedger().Lines() })
 	if c.catalogue, err = catalogue.Open(c.st); err != nil {
 		return err
 	}
@@ -194,42 +208,8 @@ func (c *Coordinator) openParts() (err error) {
 	return err
 }
 
-// ErrBegun says that the folder already holds a run.
-var ErrBegun = errors.New("this coordinator has a run; start a new one in another folder")
-
 // ErrOlderRound says that the open round has reports in a format that only an older program reads.
 var ErrOlderRound = collection.ErrOlderRound
-
-// Begin begins a run. If there is one with the same settings, it continues.
-func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
-	c.starting.Lock()
-	defer c.starting.Unlock()
-	s.methods = c.opt.Methods
-	if c.begun() {
-		if !s.resumes(c.settings()) {
-			return fmt.Errorf("%w: %s", ErrBegun, c.settings().differs(&s))
-		}
-		if c.settings().bits() == 0 && s.narrow(len(items)) {
-			c.opt.Warn(fmt.Sprintf("the run began without bits and continues without: bits = %d requires a new run",
-				s.Bits))
-		}
-		return nil
-	}
-	if err := s.Check(); err != nil {
-		return err
-	}
-	features := s.Features
-	if features == nil {
-		features = c.opt.Features
-	}
-	s.Features = nil
-	if err := c.begin(s, items, features); err != nil {
-		c.latest.Store(&current{})
-		return err
-	}
-	close(c.ready)
-	return nil
-}
 
 // begun reports whether there is a run.
 func (c *Coordinator) begun() bool {
@@ -258,83 +238,6 @@ func (c *Coordinator) fault(point string) error {
 		return nil
 	}
 	return c.opt.fault(point)
-}
-
-// begin begins a run with the settings.
-func (c *Coordinator) begin(s Settings, items []*pb.Item, features *rows.Features) error {
-	merged, err := catalogue.Merge(&pb.Catalogue{}, items)
-	if err != nil {
-		return err
-	}
-	if merged.Changed > 0 {
-		return fmt.Errorf("%d items of the catalogue have the ID of another item: IDs must be unique", merged.Changed)
-	}
-	features, err = s.publicFeatures(features, len(items))
-	if err != nil {
-		return err
-	}
-	run := make([]byte, 16)
-	rand.Read(run)
-	if !s.Deterministic {
-		var b [8]byte
-		rand.Read(b[:])
-		s.Seed = binary.LittleEndian.Uint64(b[:])
-	}
-	c.latest.Store(&current{id: run, number: 1, settings: s})
-	first := &pb.Catalogue{Version: 1, Items: items}
-	if err := c.makeEngine(len(items), features); err != nil { // before anything is on disk
-		return err
-	}
-	name, b, err := c.models.Put(first)
-	if err != nil {
-		return err
-	}
-	if _, err := wire.ReadCatalogue(b, len(items)); err != nil {
-		return err
-	}
-	featuresName, _, err := c.models.PutFeatures(features)
-	if err != nil {
-		return err
-	}
-	if err := c.st.PutJSON(runKey, savedRun{run, s, name, len(items), featuresName}); err != nil {
-		return err
-	}
-	return c.saveFirst(first, features)
-}
-
-// saveFirst makes version 1: the starting values.
-func (c *Coordinator) saveFirst(items *pb.Catalogue, features *rows.Features) error {
-	c.models.Begin(c.runID())
-	c.catalogue.Set(items, features)
-	if err := c.openBudget(); err != nil {
-		return err
-	}
-	if err := c.recoverFromNothing(); err != nil {
-		return err
-	}
-	if err := c.nameRun(); err != nil {
-		return err
-	}
-	if err := c.makeEngine(len(items.Items), features); err != nil {
-		return err
-	}
-	return c.save(models.Outcome{}, false)
-}
-
-// openBudget opens the ledger of a federation with a privacy guarantee.
-func (c *Coordinator) openBudget() (err error) {
-	if c.settings().DP.On() && c.budget == nil {
-		if c.budget, err = budget.Open(c.opt.Dir, hex.EncodeToString(c.identity.id[:])); err != nil {
-			return err
-		}
-		c.budget.RetryWith(c.st.Retry)
-	}
-	return nil
-}
-
-// nameRun records the run in the ledger, before its first release.
-func (c *Coordinator) nameRun() error {
-	return c.budget.BeginRun(hex.EncodeToString(c.runID()), c.runNumber())
 }
 
 // Close stops the loop and closes the folder. Whatever was acknowledged is on disk.

@@ -156,6 +156,11 @@ func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Check
 	}
 	d.noteLastReport(id, r.LastReport)
 	d.devices.NoteSoftware(id, r.Software)
+	if d.checkHeld(r) {
+		out := waitResponse(&pb.Wait{AfterMs: 1000, Reason: "the device has a newer model than the coordinator"})
+		out.ShowHeld = true
+		return out, nil
+	}
 	var out *pb.CheckInResponse
 	if t := d.taskOf(id); t != nil {
 		d.devices.Seen(id, now, time.Duration(t.RemainingMs)*time.Millisecond)

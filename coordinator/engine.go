@@ -14,19 +14,30 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// makeEngine builds the method, its plan and the round engine for a number of items and their features.
+// makeEngine makes the engine of the newest run for a number of items and their features.
 func (c *Coordinator) makeEngine(items int, features *rows.Features) error {
-	s := c.settings()
+	e, p, err := c.newEngine(c.latest.Load(), items, features)
+	if err == nil {
+		c.install(e, p)
+	}
+	return err
+}
+
+// newEngine builds the method, its plan and the round engine of a run.
+func (c *Coordinator) newEngine(run *current, items int, features *rows.Features) (
+	*round.Engine, *local.Plan, error,
+) {
+	s := &run.settings
 	m, err := s.build()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	p, err := s.plan(m, items, features)
 	if _, featured := method.As[method.Featured](m); err != nil && featured && features == nil {
-		return fmt.Errorf("%s reads features; begin the run with -d NAME: %w", s.Method, err)
+		return nil, nil, fmt.Errorf("%s reads features; begin the run with -d NAME: %w", s.Method, err)
 	}
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	var value [][]float32
 	for i := range p.Slots {
@@ -34,14 +45,13 @@ func (c *Coordinator) makeEngine(items int, features *rows.Features) error {
 		p.Fill(i, v)
 		value = append(value, v)
 	}
-	e := round.New(s.Config, p, &network{c}, value, c.groupSeed())
+	e := round.New(s.Config, p, &network{c}, value, c.groupSeedOf(run))
 	e.Eligible = c.draw
-	if err := c.setBound(e, p); err != nil {
-		return err
+	if err := c.setBound(run, e, p); err != nil {
+		return nil, nil, err
 	}
 	e.BeforeUpdate = func(int) error { return c.fault("summed") }
-	c.install(e, p)
-	return nil
+	return e, p, nil
 }
 
 // install makes an engine and its plan those of the run. Other goroutines read them.
@@ -52,21 +62,22 @@ func (c *Coordinator) install(e *round.Engine, p *local.Plan) {
 }
 
 // setBound sets what limits an update: the privacy stack with DP, otherwise the ranges of the slots.
-func (c *Coordinator) setBound(e *round.Engine, p *local.Plan) error {
-	if c.settings().DP.On() {
-		return c.buildStack(e, p)
+func (c *Coordinator) setBound(run *current, e *round.Engine, p *local.Plan) error {
+	s := &run.settings
+	if s.DP.On() {
+		return c.buildStack(run, e, p)
 	}
-	b := p.Bound(c.settings().Devices)
+	b := p.Bound(s.Devices)
 	e.Bound = &b
-	if c.settings().Masked {
-		return c.settings().checkMasks(p)
+	if s.Masked {
+		return s.checkMasks(p)
 	}
 	return nil
 }
 
 // buildStack builds the privacy stack.
-func (c *Coordinator) buildStack(e *round.Engine, p *local.Plan) error {
-	s := c.settings()
+func (c *Coordinator) buildStack(run *current, e *round.Engine, p *local.Plan) error {
+	s := &run.settings
 	set := s.PrivacyRun(s.Method, p, s.Devices, s.Masked, s.Masked, s.evaluations())
 	set.Runs = s.Runs
 	var err error
@@ -84,8 +95,8 @@ func (c *Coordinator) buildStack(e *round.Engine, p *local.Plan) error {
 		if s.Deterministic {
 			return round.DeterministicNoise(s.Seed, n, piece)
 		}
-		if c.isTree() {
-			return c.noise.Tree(c.runID(), n, piece)
+		if s.DP.Mechanism == privacy.Tree {
+			return c.noise.Tree(run.id, n, piece)
 		}
 		return c.noise.Release(n, piece)
 	}
@@ -117,11 +128,13 @@ func (c *Coordinator) guarantee() string {
 }
 
 // groupSeed is the seed of the groups of masked sums.
-func (c *Coordinator) groupSeed() uint64 {
-	if c.settings().Deterministic {
-		return c.settings().Seed
+func (c *Coordinator) groupSeed() uint64 { return c.groupSeedOf(c.latest.Load()) }
+
+func (c *Coordinator) groupSeedOf(run *current) uint64 {
+	if run.settings.Deterministic {
+		return run.settings.Seed
 	}
-	return c.noise.GroupSeed(c.runID(), c.rollbacks.count)
+	return c.noise.GroupSeed(run.id, c.rollbacks.count)
 }
 
 // epsilon is the budget spent.

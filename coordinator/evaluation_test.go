@@ -117,6 +117,7 @@ func (r *harness) judged(got Evaluation, ids []uint32, popular bool) {
 	if popular {
 		want.PopHR10, want.PopNDCG10 = share(sums[4]), share(sums[5])
 	}
+	want.Run = 1
 	if got != want {
 		r.t.Errorf("the evaluation is\n%+v, want\n%+v", got, want)
 	}

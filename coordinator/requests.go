@@ -17,16 +17,22 @@ type requests struct {
 	mu       sync.Mutex
 	pause    bool
 	rollback uint64 // the version to roll back to; 0 for none
+	end      string // the run to end; empty for none
+	reset    bool   // the budget was reset
 }
 
 const (
 	pauseKey    = "paused"
-	rollbackKey = "back"
+	rollbackKey = "rollback"
+	endKey      = "end"
 )
 
 func openRequests(st *store.Store) (*requests, error) {
 	r := &requests{store: st, wake: make(chan struct{}, 1)}
 	if err := st.GetJSON(pauseKey, &r.pause); err != nil {
+		return nil, err
+	}
+	if err := st.GetJSON(endKey, &r.end); err != nil {
 		return nil, err
 	}
 	return r, st.GetJSON(rollbackKey, &r.rollback)
@@ -92,4 +98,42 @@ func (r *requests) endRollback(version uint64) error {
 	defer r.mu.Unlock()
 	r.rollback = 0
 	return nil
+}
+
+// setEnd asks for the end of a run.
+func (r *requests) setEnd(run string) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if err := r.store.PutJSON(endKey, run); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.end = run
+	r.notify()
+	return nil
+}
+
+// ends reports whether an operator ended a run.
+func (r *requests) ends(run string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.end == run
+}
+
+// noteReset notes that the budget was reset, which the ledger keeps.
+func (r *requests) noteReset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reset = true
+	r.notify()
+}
+
+// takeReset reports whether the budget was reset since the last call.
+func (r *requests) takeReset() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.reset
+	r.reset = false
+	return was
 }

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
@@ -15,10 +18,13 @@ import (
 // savedRun is a run as the store keeps it.
 type savedRun struct {
 	Run      []byte   `json:"run"`
+	Number   int      `json:"number"`
 	Settings Settings `json:"settings"`
+	Given    Settings `json:"given"`
 	Items    string   `json:"items"` // hash of the first catalogue
 	Count    int      `json:"count"` // of its items
 	Features string   `json:"features,omitempty"`
+	From     uint64   `json:"from,omitempty"` // the version whose values are the first ones
 }
 
 const waitingForRun = "waiting for a run: tacit admin begin, or tacit fleet"
@@ -38,11 +44,13 @@ func (c *Coordinator) resume() error {
 		return fmt.Errorf("the run's settings are corrupt: %w", err)
 	}
 	defer close(c.ready)
-	r.Settings.methods = c.opt.Methods
-	c.latest.Store(&current{id: r.Run, number: 1, settings: r.Settings})
+	r.Settings.methods, r.Given.methods = c.opt.Methods, c.opt.Methods
+	c.latest.Store(&current{id: r.Run, number: r.Number, settings: r.Settings, given: r.Given})
 	c.models.Begin(c.runID())
+	c.evaluations.SetRun(r.Number)
 	for key, to := range map[string]any{
 		rollbacksKey: &c.rollbacks.count, rollbackRoundsKey: &c.rollbacks.rounds, stoppedKey: &c.stopped,
+		handledKey: &c.handled, proofKey: &c.proof,
 	} {
 		if err := c.st.GetJSON(key, to); err != nil {
 			return err
@@ -52,18 +60,26 @@ func (c *Coordinator) resume() error {
 	if err != nil {
 		return err
 	}
-	for i := len(all) - 1; i >= 0; i-- {
-		err := c.models.Check(all[i])
-		if err == nil {
-			return c.resumeAt(all[i], all[len(all)-1])
+	newest, base := (*models.Version)(nil), (*models.Version)(nil)
+	for _, v := range slices.Backward(all) {
+		if newest == nil && v.Run == c.runHex() {
+			newest = v
 		}
-		c.opt.Warn(fmt.Sprintf("%v: this version is not used, and training resumes from an older one", err))
+		err := c.models.Check(v)
+		switch {
+		case err != nil:
+			c.opt.Warn(fmt.Sprintf("%v: this version is not used, and training resumes from an older one", err))
+		case v.Run == c.runHex():
+			return c.resumeAt(v, newest)
+		case base == nil && v.Version <= r.From:
+			base = v
+		}
 	}
-	return c.resumeAtStart(&r)
+	return c.resumeAtStart(&r, base)
 }
 
 // resumeAtStart continues a run that has no version on disk.
-func (c *Coordinator) resumeAtStart(r *savedRun) error {
+func (c *Coordinator) resumeAtStart(r *savedRun, base *models.Version) error {
 	b, err := c.models.Read(r.Items)
 	if err != nil {
 		return err
@@ -76,7 +92,7 @@ func (c *Coordinator) resumeAtStart(r *savedRun) error {
 	if err != nil {
 		return err
 	}
-	return c.saveFirst(first, features)
+	return c.startRun(&start{current: *c.latest.Load(), items: first, features: features, base: base})
 }
 
 // resumeAt continues from a version. newest is another one if it cannot be used; its catalogue stays.
@@ -104,14 +120,33 @@ func (c *Coordinator) resumeAt(v, newest *models.Version) error {
 			c.opt.Warn(fmt.Sprintf("the catalogue is that of version %d: %v", v.Version, err))
 		}
 	}
+	if err := c.noteContinues(v); err != nil {
+		return err
+	}
 	if err := c.recoverFrom(v); err != nil {
 		return err
 	}
 	c.evaluations.NoteInterrupted(c.models.Round())
-	if c.unreleased {
+	if c.unreleased && c.engine.Stack != nil {
 		c.budget.Reclaim(c.models.Newest().LedgerLines, c.engine.Stack.IsMetric)
 	}
 	// A kill may have left the reports of the last round beside its outcome.
 	next := &pb.Task{Kind: pb.Kind_TRAIN, Round: uint32(c.engine.Next)}
 	return c.collection.DropReports(collection.LogOf(c.runID(), c.rollbacks.count, next))
+}
+
+// noteContinues reads from a version whether its run started from the model of the run before.
+func (c *Coordinator) noteContinues(v *models.Version) error {
+	b, err := c.models.Read(v.Plan)
+	if err != nil {
+		return err
+	}
+	p := &pb.Plan{}
+	if err := proto.Unmarshal(b, p); err != nil {
+		return fmt.Errorf("version %d: the plan is corrupt: %w", v.Version, err)
+	}
+	run := *c.latest.Load()
+	run.continues = p.Continues
+	c.latest.Store(&run)
+	return nil
 }

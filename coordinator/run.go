@@ -67,62 +67,105 @@ func (c *Coordinator) loop(ctx context.Context) error {
 		if err := c.betweenRounds(ctx); err != nil {
 			return err
 		}
-		state, message, changed := c.idle()
+		state, message := c.idle()
+		var changed <-chan struct{}
 		if state == Training {
-			err := c.oneRound(ctx)
-			c.spent = errors.Is(err, round.ErrBudgetSpent)
-			if err != nil && !c.spent {
+			state, message, changed = c.lacksDevices()
+		}
+		if state != Training {
+			c.progress.set(state, message)
+			if err := c.sleep(ctx, changed); err != nil {
 				return err
 			}
 			continue
 		}
-		c.progress.set(state, message)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.requests.wake:
-		case <-changed:
+		if err := c.oneRound(ctx); err != nil {
+			return err
 		}
 	}
 }
 
-// idle is Training if another round can begin, and otherwise why not. The channel closes if the reason may
-// have disappeared; it is nil if only an operator can change something.
-func (c *Coordinator) idle() (State, string, <-chan struct{}) {
-	switch {
-	case c.stopped != "":
-		return Stopped, c.stopped, nil
-	case c.engine.Next >= c.settings().Rounds:
-		return Finished, "all rounds are done", nil
-	case c.spent:
-		return BudgetSpent, "the privacy budget is spent", nil
+// sleep waits for something to do: a request, a change, or the time of the schedule.
+func (c *Coordinator) sleep(ctx context.Context, changed <-chan struct{}) error {
+	t := time.NewTimer(c.untilStart())
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.requests.wake:
+	case <-changed:
+	case <-t.C:
+	case do := <-c.commands:
+		do()
 	}
-	return c.lacksDevices()
+	return nil
+}
+
+// idle is Training if another round can begin, and otherwise why not.
+func (c *Coordinator) idle() (State, string) {
+	if c.outdated() {
+		return Outdated, c.outdatedMessage()
+	}
+	if c.engine.Next >= c.settings().Rounds {
+		return c.afterRun("all rounds are done")
+	}
+	if c.requests.ends(c.runHex()) {
+		return c.afterRun(fmt.Sprintf("an operator ended run %d after round %d", c.runNumber(), c.engine.Next))
+	}
+	if c.stopped != "" {
+		return Stopped, c.stopped
+	}
+	if state, message := c.budgetState(); state != "" {
+		return state, message
+	}
+	return Training, ""
 }
 
 // betweenRounds does what an operator asked for and what may only be done between rounds.
 func (c *Coordinator) betweenRounds(ctx context.Context) error {
 	for {
-		if err := c.rollBack(); err != nil {
-			return err
+		for _, do := range []func() error{c.takeProof, c.takeReset, c.rollBack, c.keepSchedule, c.takeItems} {
+			if err := do(); err != nil {
+				return err
+			}
 		}
-		if err := c.takeItems(); err != nil {
-			return err
-		}
-		if !c.requests.paused() {
+		if state, _ := c.idle(); state != Training || !c.requests.paused() {
 			return ctx.Err()
 		}
 		c.progress.set(Paused, "paused")
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.requests.wake:
+		if err := c.sleep(ctx, nil); err != nil {
+			return err
 		}
 	}
 }
 
-// oneRound runs a round. Its outcome is on disk before anybody sees it.
+// oneRound runs a round, unless its budget is spent. A round that is interrupted is no error.
 func (c *Coordinator) oneRound(ctx context.Context) error {
+	this, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c.setInterrupt(cancel)
+	defer c.setInterrupt(nil)
+	err := c.runRound(this)
+	if c.spent = errors.Is(err, round.ErrBudgetSpent); c.spent {
+		c.opt.Warn(fmt.Sprintf("the privacy budget is spent after round %d of %d; %s", c.engine.Next, c.settings().Rounds,
+			resetHint))
+		return nil
+	}
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(this), errInterrupted) {
+		return nil
+	}
+	return err
+}
+
+// setInterrupt sets how to end the round in progress.
+func (c *Coordinator) setInterrupt(cancel context.CancelCauseFunc) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.interrupt = cancel
+}
+
+// runRound runs a round. Its outcome is on disk before anybody sees it.
+func (c *Coordinator) runRound(ctx context.Context) error {
 	t := c.engine.Next
 	start := c.now()
 	c.progress.beginRound(start)

@@ -2,17 +2,27 @@ package coordinator
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
+	"connectrpc.com/connect"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/catalogue"
+	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/pb"
 )
 
-// A federation has successive runs. Between two runs nothing of a run but its model remains.
+// A federation has successive runs of the same devices. A run begins on demand or by a schedule, and
+// only when the one before is over: all its rounds are done, its budget is spent, or an operator
+// ended it. It starts from the last model, and its rounds count from 0 again.
 
 // current is the newest run. It is not changed once it is visible.
 type current struct {
-	id       []byte
-	number   int // of the run in the federation, from 1
-	settings Settings
+	id        []byte
+	number    int      // of the run in the federation, from 1
+	settings  Settings // with which it trains
+	given     Settings // as the operator wrote them
+	continues bool     // it started from the model of the run before
 }
 
 // settings are those of the newest run. They must not be changed.
@@ -21,31 +31,180 @@ func (c *Coordinator) settings() *Settings { return &c.latest.Load().settings }
 // runID is the ID of the newest run; nil before the first.
 func (c *Coordinator) runID() []byte { return c.latest.Load().id }
 
+// runHex is the ID of the newest run, as the ledger and versions name it.
+func (c *Coordinator) runHex() string { return fmt.Sprintf("%x", c.runID()) }
+
 // runNumber is the number of the newest run, from 1; 0 before the first.
 func (c *Coordinator) runNumber() int { return c.latest.Load().number }
 
-// errNotYet says that a run cannot be followed by another one yet.
-var errNotYet = errors.New("the run is not finished: tacit admin end ends it after the current round")
-
-// BeginRun begins a run on demand. If there is none, it is the first; otherwise the newest run must
-// be over. Settings that are nil are those of the newest run, and items are added to the catalogue.
-func (c *Coordinator) BeginRun(s *Settings, items []*pb.Item) error {
-	if s != nil && !c.begun() {
-		return c.Begin(*s, items)
+// inLoop does what only the loop may do. The loop does it while it is idle; if it does not run, the
+// caller does it.
+func (c *Coordinator) inLoop(do func() error) error {
+	if c.running.TryLock() {
+		defer c.running.Unlock()
+		return do()
 	}
-	return errNotYet
+	if state, _ := c.progress.get(); state == Training || state == Evaluating {
+		return c.notOver()
+	}
+	done := make(chan error, 1)
+	limit := time.NewTimer(10 * time.Second)
+	defer limit.Stop()
+	select {
+	case c.commands <- func() { done <- do() }:
+		return <-done
+	case <-c.life.Done():
+		return errors.New("the coordinator is stopping")
+	case <-limit.C:
+		return c.notOver()
+	}
 }
 
-// BeginNext begins another run with the settings of the newest one.
-func (c *Coordinator) BeginNext() error { return c.BeginRun(nil, nil) }
+// notOver says why no run can begin.
+func (c *Coordinator) notOver() error {
+	return fmt.Errorf("%w (run %d, round %d of %d)", ErrBegun, c.runNumber(), c.models.Round()+1, c.settings().Rounds)
+}
+
+// beginNext begins another run. Only the loop calls it.
+func (c *Coordinator) beginNext(given *Settings, items []*pb.Item) error {
+	now := c.latest.Load()
+	state, why := c.idle()
+	switch {
+	case state == Training && given != nil:
+		return fmt.Errorf("%w: %s", c.notOver(), now.given.differs(given))
+	case state == Training:
+		return c.notOver()
+	case state == Outdated:
+		return errors.New(why)
+	}
+	s := now.given
+	if given != nil {
+		s = *given
+		if err := s.Check(); err != nil {
+			return err
+		}
+	}
+	if err := c.checkPeriod(&s); err != nil {
+		return err
+	}
+	b, pending, err := c.nextStart(s, items)
+	if err != nil {
+		return err
+	}
+	if err := c.checkStart(b); err != nil {
+		return err
+	}
+	err = c.beginAt(b)
+	if err == nil {
+		err = c.catalogue.Remove(pending)
+	}
+	if err != nil {
+		return &beginError{err}
+	}
+	c.requests.notify()
+	return nil
+}
+
+// beginError says that the folder could not be written while a run began.
+type beginError struct{ error }
+
+func (e *beginError) Unwrap() error { return e.error }
+
+// nextStart is what the next run starts with: the newest model, and a catalogue with all items that
+// wait or are given.
+func (c *Coordinator) nextStart(s Settings, items []*pb.Item) (b *start, pending int, err error) {
+	pending = c.catalogue.Pending()
+	all, features, err := c.catalogue.Next(pending)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(items) > 0 {
+		merged, err := catalogue.Merge(all, items)
+		if err != nil {
+			return nil, 0, err
+		}
+		if all = merged.Catalogue; merged.Added > 0 && features != nil {
+			features = nil // it has no values of the new items
+		}
+	}
+	if features, err = s.nextFeatures(features, c.opt.Features, len(all.Items)); err != nil {
+		return nil, 0, err
+	}
+	s.Features = nil
+	run := newRun(c.runNumber()+1, s)
+	if !s.DP.On() { // a privacy guarantee is for a fixed number of devices
+		run.settings.Devices = max(s.Devices, len(c.devices.Active(c.now())))
+	}
+	return &start{current: run, items: all, features: features, base: c.models.Newest()}, pending, nil
+}
+
+// nextFeatures are the features of a run: those that it is given, or otherwise those of the run before.
+func (s *Settings) nextFeatures(before, opened *rows.Features, items int) (*rows.Features, error) {
+	for _, f := range []*rows.Features{s.Features, before, opened} {
+		if f == nil {
+			continue
+		}
+		if out, err := s.publicFeatures(f, items); err == nil {
+			return out, nil
+		} else if f == s.Features {
+			return nil, fmt.Errorf("features must cover the %d items of the catalogue in their order; add items with "+
+				"tacit admin items: %w", items, err)
+		}
+	}
+	return nil, nil
+}
 
 // EndRun ends the newest run after the round in progress. Another run can then begin.
-func (c *Coordinator) EndRun() error { return errNotYet }
+func (c *Coordinator) EndRun() error {
+	if !c.begun() {
+		return errNoRun
+	}
+	if state, _ := c.progress.get(); state.over() {
+		return refusal(connect.CodeFailedPrecondition,
+			fmt.Errorf("run %d is over already: tacit admin begin begins another one", c.runNumber()))
+	}
+	return c.requests.setEnd(c.runHex())
+}
 
-// ResetBudget begins a new budget period: the privacy budget counts the releases from now on. The
-// reason is recorded in the ledger.
-func (c *Coordinator) ResetBudget(reason string) error { return errNotYet }
+// keepSchedule begins a run when the schedule says so. A start that is not possible is skipped.
+func (c *Coordinator) keepSchedule() error {
+	if !c.schedule.On() {
+		return nil
+	}
+	due, upTo := c.schedule.Due(c.handled, c.now())
+	if !upTo.Equal(c.handled) {
+		if err := c.st.PutJSON(handledKey, upTo); err != nil {
+			return err
+		}
+		c.handled = upTo
+	}
+	if !due {
+		return nil
+	}
+	err := c.beginNext(nil, nil)
+	if errors.As(err, new(*beginError)) || err == nil {
+		return err
+	}
+	c.opt.Warn(fmt.Sprintf("the start scheduled for %s is skipped: %v", utc(upTo), err))
+	return nil
+}
 
-// DeviceEpsilon is the privacy cost of all releases since a device enrolled; false without a privacy
-// guarantee, or for an unknown device.
-func (c *Coordinator) DeviceEpsilon(id uint32) (float64, bool) { return 0, false }
+// untilStart is how long the loop may sleep before it looks at the schedule again: the clock may be
+// set at any time.
+func (c *Coordinator) untilStart() time.Duration {
+	const most = time.Minute
+	if !c.schedule.On() {
+		return most
+	}
+	return min(most, max(time.Second, c.schedule.Next(c.now()).Sub(c.now())))
+}
+
+func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// afterRun is the state of a coordinator whose run is over.
+func (c *Coordinator) afterRun(why string) (State, string) {
+	if !c.schedule.On() {
+		return Finished, why
+	}
+	return BetweenRuns, fmt.Sprintf("%s; run %d starts at %s", why, c.runNumber()+1, utc(c.schedule.Next(c.now())))
+}

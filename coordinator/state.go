@@ -20,8 +20,15 @@ const (
 	Paused            State = "paused"
 	BudgetSpent       State = "budget-spent" // the privacy budget does not cover another round
 	Stopped           State = "stopped"      // nothing may be released any more
-	Finished          State = "finished"     // all rounds are done
+	Finished          State = "finished"     // the run is over, and no other one is scheduled
+	BetweenRuns       State = "between-runs" // the run is over, and another one is scheduled
+	Outdated          State = "outdated"     // devices hold a newer model than the state folder
 )
+
+// over reports whether the run is over, so that another one may begin.
+func (s State) over() bool {
+	return s == Finished || s == BetweenRuns || s == BudgetSpent || s == Stopped
+}
 
 // progress is what people and devices see of a coordinator while it runs.
 type progress struct {

@@ -20,18 +20,23 @@ import (
 func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 	e := c.engine
 	features := c.catalogue.Features()
+	run := c.latest.Load()
+	plan := run.settings.message(c.plan, features, c.guarantee())
+	plan.Continues = run.continues
 	s := &models.Snapshot{
-		Now: c.now(), Round: e.Next, Rollbacks: c.rollbacks.count, Items: e.Plan.Items,
+		Now: c.now(), Run: models.Run{Number: run.number}, Round: e.Next, Rollbacks: c.rollbacks.count, Items: e.Plan.Items,
 		Slots: e.Plan.Slots, Values: e.Value, Rules: e.State,
-		Plan: c.settings().message(c.plan, features, c.guarantee()), Catalogue: c.catalogue.Current(),
+		Plan: plan, Catalogue: c.catalogue.Current(),
 		Features: features,
 		Noisy:    e.Stack != nil, RolledBack: rolledBack, Outcome: outcome,
 	}
 	if c.settings().Cohort.ByCheckIn() {
 		s.Participants = c.collection.Participation.Bytes()
 	}
+	s.LedgerLines = c.budget.Lines()
 	if e.Stack != nil {
-		s.Clip, s.LedgerLines = e.Stack.Clip, c.budget.Lines()
+		s.Clip = e.Stack.Clip
+		s.Run.BudgetPeriod, s.Run.InPeriod = c.budget.Period()
 	}
 	_, err := c.models.Save(s)
 	return err
@@ -70,11 +75,7 @@ func (c *Coordinator) loadItems(v *models.Version) error {
 		return err
 	}
 	c.catalogue.Set(items, features)
-	m, err := c.settings().build()
-	if _, ranks := method.As[method.PopularityRanker](m); err == nil && !ranks && len(items.Popular) > 0 {
-		c.evaluations.NoteCounted()
-	}
-	return err
+	return nil
 }
 
 // rankItems lists the items by popularity as the method's values tell, for users without a history. It does

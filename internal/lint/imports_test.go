@@ -79,6 +79,7 @@ var table = map[string]row{
 	"mobile":                         {may: list("device")},
 	"internal/store":                 {may: none},
 	"coordinator/internal/batch":     {may: none},
+	"coordinator/internal/schedule":  {may: none},
 	"coordinator/internal/budget":    {may: list("internal/engine/round internal/store privacy/account")},
 	"coordinator/internal/catalogue": {may: list("internal/base/rows internal/pb internal/store wire")},
 	"coordinator/internal/collection": {may: list("coordinator/internal/batch coordinator/internal/masked " +
@@ -98,7 +99,8 @@ var table = map[string]row{
 		"coordinator/internal/budget coordinator/internal/catalogue " +
 		"coordinator/internal/collection " +
 		"coordinator/internal/enrolment coordinator/internal/evaluation coordinator/internal/masked " +
-		"coordinator/internal/models coordinator/internal/noise internal/store internal/atomicfile " +
+		"coordinator/internal/models coordinator/internal/noise coordinator/internal/schedule internal/store " +
+		"internal/atomicfile " +
 		"internal/base/rng internal/engine/round " +
 		"privacy/account internal/engine/aggregate internal/engine/local method methods param privacy " +
 		"internal/base/metrics internal/base/rows privacy/secagg vec wire internal/pb internal/pb/pbconnect " +

@@ -108,6 +108,19 @@ func (h *History) remember(c Closed) {
 	}
 }
 
+// Clear deletes the closed rounds: another run begins.
+func (h *History) Clear() error {
+	for _, log := range h.store.Logs(closedLogs) {
+		if err := h.store.Drop(log); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rounds, h.evaluations, h.lost = nil, nil, map[uint32]uint32{}
+	return nil
+}
+
 // AddEvaluation remembers which devices are in the sum of an evaluation, for devices that ask when
 // the next round has begun.
 func (h *History) AddEvaluation(c Closed) {

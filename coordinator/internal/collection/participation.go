@@ -105,3 +105,10 @@ func (p *Participation) Load(b []byte) error {
 	}
 	return nil
 }
+
+// Clear begins an epoch.
+func (p *Participation) Clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counted, p.excluded = nil, nil
+}

@@ -54,6 +54,8 @@ type Registry struct {
 	last      time.Time // of the last enrolment since the start
 	programs  []string  // of devices, by number
 	savedSeen string    // log with the last list of when devices were seen
+
+	ledgerLines func() int // may be nil
 }
 
 // device is one device. The fields above seen change under the registry's lock only.
@@ -64,6 +66,7 @@ type device struct {
 	note     string // of the token that it enrolled with
 	enrolled int64  // in Unix seconds
 	order    int    // number of devices that enrolled before it
+	line     int    // of the privacy ledger, when it enrolled for the first time
 	presence
 }
 
@@ -74,7 +77,8 @@ type change struct {
 	Key    []byte `json:"key,omitempty"`
 	Token  string `json:"token,omitempty"` // hash of the token that was used
 	Reason string `json:"reason,omitempty"`
-	At     int64  `json:"at,omitempty"` // in Unix seconds
+	At     int64  `json:"at,omitempty"`          // in Unix seconds
+	Line   int    `json:"ledger_line,omitempty"` // lines of the privacy ledger when the device enrolled
 	Made   *token `json:"made,omitempty"`
 }
 
@@ -159,6 +163,25 @@ func (r *Registry) Lookup(key ed25519.PublicKey) (id uint32, known bool, barred 
 		barred = r.devices[id].barred
 	}
 	return id, known, barred
+}
+
+// SetLedger sets what counts the lines of the privacy ledger, before devices enrol.
+func (r *Registry) SetLedger(lines func() int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ledgerLines = lines
+}
+
+// LedgerLine is the number of lines that the privacy ledger had when a device enrolled for the first
+// time; false if the device is unknown. The releases of later lines concern it.
+func (r *Registry) LedgerLine(id uint32) (line int, known bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	d := r.devices[id]
+	if d == nil {
+		return 0, false
+	}
+	return d.line, true
 }
 
 // Enrolled reports whether a device ID is taken, now or in the past.
@@ -293,6 +316,9 @@ func (r *Registry) applyEnrolment(c change) {
 	} else {
 		r.bar(d, "", "")
 	}
+	if d.enrolled == 0 {
+		d.line = c.Line
+	}
 	d.enrolled, r.last = c.At, time.Unix(c.At, 0)
 	d.due.Store(time.Unix(c.At, 0).Add(Grace(0)).UnixNano())
 	if t := r.tokens[c.Token]; t != nil {
@@ -329,7 +355,11 @@ func (r *Registry) reserve(key ed25519.PublicKey, text string, wanted *uint32, l
 		r.reserved[id] = true
 	}
 	r.writing[string(key)] = t.Hash
-	return change{Op: opEnrol, ID: id, Key: key, Token: t.Hash, At: now.Unix()}, again, nil
+	line := 0
+	if r.ledgerLines != nil {
+		line = r.ledgerLines()
+	}
+	return change{Op: opEnrol, ID: id, Key: key, Token: t.Hash, At: now.Unix(), Line: line}, again, nil
 }
 
 func (r *Registry) taken(id uint32) bool { return r.devices[id] != nil || r.reserved[id] }

@@ -18,6 +18,7 @@ import (
 
 // Result is what the devices say of a model. Every number is a noisy sum over devices, divided.
 type Result struct {
+	Run       int     `json:"run"` // its number in the federation
 	Round     int     `json:"round"`
 	Version   uint64  `json:"version"`
 	Devices   float64 `json:"devices"` // that hold out an item; noisy
@@ -76,21 +77,22 @@ func NewResult(sums []float64, devices, noise float64, popular bool) *Result {
 	return r
 }
 
-// Log is the results of a run. Its methods may be called from many goroutines.
+// Log is the results of all runs. Its methods may be called from many goroutines.
 type Log struct {
 	store *store.Store
 
 	mu      sync.Mutex
 	results []Result
 	begun   int    // round of an evaluation that has begun and not ended; 0 for none
-	counted bool   // devices have been asked which items they have
+	run     int    // the newest
+	counted int    // the last run in which devices were asked which items they have
 	missed  string // why the last evaluation is missing
 }
 
 // Keys of the store.
 const (
-	resultsKey = "readouts"
-	begunKey   = "reading"
+	resultsKey = "evaluations"
+	begunKey   = "evaluating"
 	countedKey = "counted"
 )
 
@@ -105,6 +107,30 @@ func Open(st *store.Store) (*Log, error) {
 	return l, nil
 }
 
+// BeginRun begins the evaluations of a run. The results of earlier runs stay.
+func (l *Log) BeginRun(number int) error {
+	if err := l.store.PutJSON(begunKey, 0); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.run, l.begun, l.missed = number, 0, ""
+	return nil
+}
+
+func (l *Log) number() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.run
+}
+
+// SetRun sets the number of the run that continues.
+func (l *Log) SetRun(number int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.run = number
+}
+
 // Begin notes that the evaluation after a round is due, before its model is published.
 func (l *Log) Begin(round int) error { return l.store.PutJSON(begunKey, round) }
 
@@ -117,7 +143,7 @@ func (l *Log) NoteInterrupted(round int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(l.results)
-	if l.begun == 0 || round < l.begun || n > 0 && l.results[n-1].Round == l.begun {
+	if l.begun == 0 || round < l.begun || n > 0 && l.results[n-1].Run == l.run && l.results[n-1].Round == l.begun {
 		return
 	}
 	l.missed = fmt.Sprintf("the coordinator was stopped during the evaluation after round %d", l.begun)
@@ -125,6 +151,7 @@ func (l *Log) NoteInterrupted(round int) {
 
 // Add writes a result.
 func (l *Log) Add(r Result) error {
+	r.Run = l.number()
 	all := append(l.Results(), r)
 	all = all[max(0, len(all)-maxResults):]
 	if err := l.store.PutJSON(resultsKey, all); err != nil {
@@ -148,26 +175,22 @@ func (l *Log) Results() []Result {
 func (l *Log) Counted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.counted
+	return l.counted == l.run
 }
 
 // SetCounted notes that devices have been asked, before they reveal anything.
 func (l *Log) SetCounted() error {
+	run := l.number()
 	if l.Counted() {
 		return nil
 	}
-	if err := l.store.PutJSON(countedKey, true); err != nil {
+	if err := l.store.PutJSON(countedKey, run); err != nil {
 		return err
 	}
-	l.NoteCounted()
-	return nil
-}
-
-// NoteCounted is SetCounted for a run whose catalogue shows it.
-func (l *Log) NoteCounted() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.counted = true
+	l.counted = run
+	return nil
 }
 
 // SetMissed sets why the last evaluation is missing; empty if it is not.

@@ -24,11 +24,13 @@ import (
 // Version is a model and all that is needed to resume training from it. Every large part is a
 // blob, named by the hexadecimal form of its hash.
 type Version struct {
-	Version  uint64 `json:"version"`
-	Run      string `json:"run"`
-	Round    int    `json:"round"` // rounds that it was trained for
-	Items    int    `json:"items"`
-	Manifest []byte `json:"manifest"` // pb.SignedManifest
+	Version uint64 `json:"version"`
+	Run     string `json:"run"`
+	// RunNumber is that of the run in the federation, from 1.
+	RunNumber int    `json:"run_number"`
+	Round     int    `json:"round"` // rounds of the run that it was trained for
+	Items     int    `json:"items"`
+	Manifest  []byte `json:"manifest"` // pb.SignedManifest
 
 	Values  []string `json:"values"`            // by slot: its values; empty if the coordinator keeps none
 	Public  []string `json:"shown"`             // those of Values that devices read

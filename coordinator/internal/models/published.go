@@ -20,6 +20,7 @@ import (
 // of a complete store.
 type Published struct {
 	Run         string `json:"run"`
+	RunNumber   int    `json:"run_number"`
 	Version     uint64 `json:"version"`
 	Round       int    `json:"round"` // rounds that the version was trained for
 	Rollbacks   int    `json:"turns"`
@@ -53,7 +54,8 @@ func (p Published) write(dir string) error {
 // WritePublished says that a version is published.
 func (m *Models) WritePublished(v *Version, rollbacks int) error {
 	p := Published{
-		Run: v.Run, Version: v.Version, Round: v.Round, Rollbacks: rollbacks, LedgerLines: v.LedgerLines,
+		Run: v.Run, RunNumber: v.RunNumber, Version: v.Version, Round: v.Round, Rollbacks: rollbacks,
+		LedgerLines: v.LedgerLines,
 	}
 	return m.store.Retry(func() error { return p.write(m.dir) })
 }

@@ -20,6 +20,7 @@ import (
 // Snapshot is the state of training that a version is made of.
 type Snapshot struct {
 	Now       time.Time
+	Run       Run
 	Round     int // rounds that are done
 	Rollbacks int
 	Items     int
@@ -38,6 +39,13 @@ type Snapshot struct {
 	Clip        float64
 	LedgerLines int
 	Outcome     Outcome
+}
+
+// Run is the run of a snapshot, as manifests name it.
+type Run struct {
+	Number       int // in the federation, from 1
+	BudgetPeriod int // from 1; 0 without a privacy guarantee
+	InPeriod     int // number of the run in the budget period, from 1; 0 without a privacy guarantee
 }
 
 // Outcome is how the last round ended; zero for a version that no round made.
@@ -64,10 +72,12 @@ func (m *Models) Save(s *Snapshot) (*Version, error) {
 	m.mu.Unlock()
 	manifest := &pb.Manifest{
 		Federation: m.federation, Run: run, CreatedMs: s.Now.UnixMilli(), Round: uint32(s.Round), Version: number,
-		RolledBack: s.RolledBack, Rollbacks: uint32(s.Rollbacks),
+		RolledBack: s.RolledBack, Rollbacks: uint32(s.Rollbacks), RunNumber: uint32(s.Run.Number),
+		BudgetPeriod: uint32(s.Run.BudgetPeriod), RunInPeriod: uint32(s.Run.InPeriod),
+		LedgerLines: uint64(s.LedgerLines),
 	}
 	v := &Version{
-		Version: number, Run: hex.EncodeToString(run), Round: s.Round, Items: s.Items, CreatedMs: manifest.CreatedMs,
+		Version: number, Run: hex.EncodeToString(run), RunNumber: s.Run.Number, Round: s.Round, Items: s.Items, CreatedMs: manifest.CreatedMs,
 		Clip: s.Clip, LedgerLines: s.LedgerLines,
 		Counted: s.Outcome.Counted, Cohort: s.Outcome.Cohort, Idle: s.Outcome.Idle, Discarded: s.Outcome.Discarded,
 		Seconds: s.Outcome.Seconds,

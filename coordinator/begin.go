@@ -1,0 +1,268 @@
+package coordinator
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/budget"
+	"github.com/tacit-rec/tacit/coordinator/internal/catalogue"
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
+	"github.com/tacit-rec/tacit/internal/base/rows"
+	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/internal/engine/round"
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/vec"
+	"github.com/tacit-rec/tacit/wire"
+)
+
+// ErrBegun says that the newest run is not over.
+var ErrBegun = errors.New("this coordinator has a run that is not finished: continue it with its settings, or end it " +
+	"with tacit admin end")
+
+// Begin begins a run. If the newest run has the same settings, it continues, or stays finished:
+// BeginRun begins another one.
+func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	s.methods = c.opt.Methods
+	if !c.begun() {
+		return c.beginFirst(s, items)
+	}
+	if given := &c.latest.Load().given; s.resumes(given) {
+		if given.bits() == 0 && s.narrow(len(items)) {
+			c.opt.Warn(fmt.Sprintf("the run began without bits and continues without: bits = %d requires a new run",
+				s.Bits))
+		}
+		return nil
+	}
+	return c.inLoop(func() error { return c.beginNext(&s, items) })
+}
+
+// BeginRun begins a run on demand. If there is none, it is the first; otherwise the newest run must
+// be over. Settings that are nil are those of the newest run, and items are added to the catalogue.
+func (c *Coordinator) BeginRun(s *Settings, items []*pb.Item) error {
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	if s != nil {
+		s.methods = c.opt.Methods
+	}
+	switch {
+	case c.begun():
+		return c.inLoop(func() error { return c.beginNext(s, items) })
+	case s == nil:
+		return errNoRun
+	}
+	return c.beginFirst(*s, items)
+}
+
+// BeginNext begins another run with the settings of the newest one.
+func (c *Coordinator) BeginNext() error { return c.BeginRun(nil, nil) }
+
+// start is what a run starts with.
+type start struct {
+	current
+	items    *pb.Catalogue
+	features *rows.Features
+	base     *models.Version // whose values are the first ones; nil for initial values
+}
+
+// beginFirst begins the first run of a folder.
+func (c *Coordinator) beginFirst(s Settings, items []*pb.Item) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	features := s.Features
+	if features == nil {
+		features = c.opt.Features
+	}
+	s.Features = nil
+	merged, err := catalogue.Merge(&pb.Catalogue{}, items)
+	if err != nil {
+		return err
+	}
+	if merged.Changed > 0 {
+		return fmt.Errorf("%d items of the catalogue have the ID of another item: IDs must be unique", merged.Changed)
+	}
+	if features, err = s.publicFeatures(features, len(items)); err != nil {
+		return err
+	}
+	// A repair may have lost the runs before: their numbers are not used again.
+	number := 1
+	if p, err := models.ReadPublished(c.opt.Dir); err == nil && p != nil {
+		number = p.RunNumber + 1
+	}
+	b := &start{current: newRun(number, s), items: &pb.Catalogue{Version: 1, Items: items}, features: features}
+	if err := c.checkStart(b); err != nil {
+		return err
+	}
+	if err := c.beginAt(b); err != nil {
+		c.latest.Store(&current{})
+		return err
+	}
+	close(c.ready)
+	return nil
+}
+
+// newRun draws the ID and the seed of a run.
+func newRun(number int, given Settings) current {
+	out := current{id: make([]byte, 16), number: number, settings: given, given: given}
+	rand.Read(out.id)
+	if out.settings.Seed += uint64(number - 1); !given.Deterministic {
+		var b [8]byte
+		rand.Read(b[:])
+		out.settings.Seed = binary.LittleEndian.Uint64(b[:])
+	}
+	return out
+}
+
+// beginAt writes a start to disk and begins the run.
+func (c *Coordinator) beginAt(b *start) error {
+	n := len(b.items.Items)
+	name, text, err := c.models.Put(b.items)
+	if err != nil {
+		return err
+	}
+	if _, err := wire.ReadCatalogue(text, n); err != nil {
+		return err
+	}
+	features, _, err := c.models.PutFeatures(b.features)
+	if err != nil {
+		return err
+	}
+	saved := savedRun{
+		Run: b.id, Number: b.number, Settings: b.settings, Given: b.given, Items: name, Count: n, Features: features,
+	}
+	if b.base != nil {
+		saved.From = b.base.Version
+	}
+	if err := c.st.PutJSON(runKey, saved); err != nil {
+		return err
+	}
+	if err := c.fault("begun"); err != nil {
+		return err
+	}
+	return c.startRun(b)
+}
+
+// startRun starts a run that is on disk: nothing of the run before but its model remains. It may be
+// repeated until the first version of the run is on disk.
+func (c *Coordinator) startRun(b *start) error {
+	c.latest.Store(&b.current)
+	c.models.Begin(b.id)
+	c.catalogue.Set(b.items, b.features)
+	for _, step := range []func() error{
+		c.openBudget, c.clearRun, func() error { return c.checkBudget(b.base) },
+		func() error { return c.recoverNumbers(b.base) }, c.nameRun,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	e, p, err := c.newEngine(c.latest.Load(), len(b.items.Items), b.features)
+	if err != nil {
+		return err
+	}
+	if b.base != nil {
+		if b.continues, err = c.continueFrom(e, p, b.base); err != nil {
+			return err
+		}
+		if !b.continues {
+			c.opt.Warn(fmt.Sprintf("run %d starts from initial values: the tables of %s have other shapes than those of "+
+				"version %d", b.number, b.settings.Method, b.base.Version))
+		}
+		run := *c.latest.Load()
+		run.continues = b.continues
+		c.latest.Store(&run)
+	}
+	c.install(e, p)
+	return c.save(models.Outcome{}, false)
+}
+
+// clearRun removes what belongs to the run before.
+func (c *Coordinator) clearRun() error {
+	c.spent, c.stopped = false, ""
+	c.collection.EnterAttempt(nil)
+	c.collection.Enter(nil)
+	c.collection.Participation.Clear()
+	c.mu.Lock()
+	c.rollbacks.rounds = 0
+	c.mu.Unlock()
+	return errors.Join(
+		c.collection.DropReports(""), c.collection.History.Clear(), c.evaluations.BeginRun(c.runNumber()),
+		c.st.PutJSON(stoppedKey, ""), c.st.PutJSON(rollbackRoundsKey, 0),
+	)
+}
+
+// continueFrom puts the values of a version of an earlier run into an engine. It reports false, and
+// changes nothing, if the method or the shape of a table differs. Tables of items may have grown.
+func (c *Coordinator) continueFrom(e *round.Engine, p *local.Plan, v *models.Version) (bool, error) {
+	b, err := c.models.Read(v.Plan)
+	if err != nil {
+		return false, err
+	}
+	was := &pb.Plan{}
+	if err := proto.Unmarshal(b, was); err != nil {
+		return false, fmt.Errorf("version %d: the plan is corrupt: %w", v.Version, err)
+	}
+	if was.Method != c.settings().Method || len(was.Shape) != 2*len(p.Slots) || int(was.Items) > p.Items {
+		return false, nil
+	}
+	slots := append(p.Slots[:0:0], p.Slots...)
+	values := make([][]float32, len(slots))
+	for i := range slots {
+		s := &slots[i]
+		rows, dim := int(was.Shape[2*i]), int(was.Shape[2*i+1])
+		if dim != s.Dim || rows != s.Rows && !(s.PerItem && rows < s.Rows) {
+			return false, nil
+		}
+		s.Rows = rows
+		values[i] = make([]float32, rows*vec.Pad(dim))
+		copy(values[i], e.Value[i]) // the coordinator keeps no values of some slots
+	}
+	if err := c.models.Load(v, slots, values, round.New(e.Config, p, e.Devices, nil, 0).State); err != nil {
+		return false, err
+	}
+	for i := range values {
+		copy(e.Value[i], values[i])
+	}
+	return true, nil
+}
+
+// openBudget opens the ledger of a federation with a privacy guarantee, now or in an earlier run.
+func (c *Coordinator) openBudget() error {
+	_, err := os.Stat(filepath.Join(c.opt.Dir, budget.File))
+	if c.budget != nil || err != nil && !c.settings().DP.On() {
+		return nil
+	}
+	b, err := budget.Open(c.opt.Dir, hex.EncodeToString(c.identity.id[:]))
+	if err != nil {
+		return err
+	}
+	b.RetryWith(c.st.Retry)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.budget = b
+	return nil
+}
+
+// openLedger is the ledger, for all goroutines; nil if no run had a privacy guarantee.
+func (c *Coordinator) openLedger() *budget.Budget {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.budget
+}
+
+// nameRun records the run in the ledger, before its first release.
+func (c *Coordinator) nameRun() error {
+	if !c.settings().DP.On() {
+		return nil
+	}
+	return c.budget.BeginRun(hex.EncodeToString(c.runID()), c.runNumber())
+}

@@ -1,0 +1,150 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
+	"github.com/tacit-rec/tacit/privacy/account"
+)
+
+// The privacy budget of a policy covers a budget period: the runs of the federation from one reset of
+// the budget to the next. What the budget depends on is the same for all runs of a period, and
+// devices enforce it.
+
+const resetHint = "tacit admin reset-budget --reason TEXT begins a new budget period"
+
+// checkPeriod reports why a run with these settings does not belong to the budget period.
+func (c *Coordinator) checkPeriod(s *Settings) error {
+	_, runs := c.budget.Period()
+	if runs == 0 { // no run with a privacy guarantee in this period
+		return nil
+	}
+	now := &c.latest.Load().given
+	for _, x := range []struct {
+		what, was, is string
+	}{
+		{"dp", textOf(now.DP), textOf(s.DP)},
+		{"runs", fmt.Sprint(max(1, now.Runs)), fmt.Sprint(max(1, s.Runs))},
+		{"rounds", fmt.Sprint(now.Rounds), fmt.Sprint(s.Rounds)},
+		{"cohort", textOf(now.Cohort), textOf(s.Cohort)},
+		{"devices", fmt.Sprint(now.Devices), fmt.Sprint(s.Devices)},
+		{"eval-every", fmt.Sprint(now.EvalEvery), fmt.Sprint(s.EvalEvery)},
+	} {
+		if now.DP.On() && x.was != x.is {
+			return fmt.Errorf("%s = %s: the privacy budget of this period was planned with %s; %s", x.what, x.is, x.was,
+				resetHint)
+		}
+	}
+	if most := max(1, s.Runs); s.DP.On() && runs >= most {
+		return fmt.Errorf("the privacy budget covers %d of %d runs of this period already; %s", runs, most, resetHint)
+	}
+	return nil
+}
+
+// checkStart reports why a run cannot begin, before anything is on disk.
+func (c *Coordinator) checkStart(b *start) error {
+	e, _, err := c.newEngine(&b.current, len(b.items.Items), b.features)
+	if err != nil || e.Stack == nil {
+		return err
+	}
+	if c.budget.Lost() {
+		return errors.New(lostMessage)
+	}
+	if c.budget == nil {
+		e.Ledger = &account.Spent{}
+	}
+	ok, err := e.Affords(0, 0)
+	if err == nil && !ok {
+		err = fmt.Errorf("the privacy budget of epsilon %g is spent; %s", b.settings.DP.Epsilon, resetHint)
+	}
+	if err != nil {
+		return err
+	}
+	c.warnBudget(e.Stack.Total.Epsilon, &b.settings)
+	return nil
+}
+
+// warnBudget warns that a given noise multiplier does not last for all rounds.
+func (c *Coordinator) warnBudget(total float64, s *Settings) {
+	if s.DP.Epsilon > 0 && total > s.DP.Epsilon*(1+1e-9) {
+		c.opt.Warn(fmt.Sprintf("noise=%g costs epsilon %.4g for %d rounds of %d runs, and the budget is %g: training "+
+			"stops when it is spent; raise noise or omit it", s.DP.Noise, total, s.Rounds, max(1, s.Runs), s.DP.Epsilon))
+	}
+}
+
+const lostMessage = "entries of the privacy ledger were lost in a repair, so the whole budget counts as spent; " +
+	"restore the newest ledger with tacit admin restore, or " + resetHint
+
+// ResetBudget begins a new budget period: the privacy budget counts the releases from now on. The
+// reason is recorded in the ledger. It is also the way out if devices have proven that the ledger is
+// older than what was released.
+func (c *Coordinator) ResetBudget(reason string) error {
+	if !c.begun() {
+		return errNoRun
+	}
+	c.mu.Lock()
+	b := c.budget
+	c.mu.Unlock()
+	if b == nil {
+		return refusal(connect.CodeFailedPrecondition,
+			errors.New("the federation has no privacy budget: no run had --dp"))
+	}
+	if reason = strings.TrimSpace(reason); reason == "" || len(reason) > 1000 {
+		return refusal(connect.CodeInvalidArgument,
+			errors.New("a reset of the privacy budget requires a reason of 1 to 1000 bytes, which stays in the ledger"))
+	}
+	continues := c.models.Round() < c.settings().Rounds && !c.requests.ends(c.runHex())
+	if err := b.Reset(reason, c.now(), continues); err != nil {
+		return err
+	}
+	c.requests.noteReset()
+	return nil
+}
+
+// takeReset begins the budget period of a reset: devices learn of it by a new version.
+func (c *Coordinator) takeReset() error {
+	if !c.requests.takeReset() {
+		return nil
+	}
+	c.spent = false
+	if err := c.forgetProof(); err != nil {
+		return err
+	}
+	return c.save(models.Outcome{}, false)
+}
+
+// budgetState is the state of a run whose budget does not cover another round; empty if it does.
+func (c *Coordinator) budgetState() (State, string) {
+	if !c.settings().DP.On() {
+		return "", ""
+	}
+	_, runs := c.budget.Period()
+	most := max(1, c.settings().Runs)
+	switch {
+	case c.budget.Lost() && c.settings().DP.Epsilon > 0:
+		return BudgetSpent, lostMessage
+	case runs > most:
+		return BudgetSpent, fmt.Sprintf("the privacy budget covers %d runs, and this is run %d of the budget period; %s",
+			most, runs, resetHint)
+	case c.spent:
+		return BudgetSpent, "the privacy budget is spent; " + resetHint
+	}
+	return "", ""
+}
+
+// DeviceEpsilon is the privacy cost of all releases since a device enrolled, in all budget periods;
+// false without a privacy guarantee, or for an unknown device.
+func (c *Coordinator) DeviceEpsilon(id uint32) (float64, bool) {
+	line, ok := c.devices.LedgerLine(id)
+	c.mu.Lock()
+	b, e := c.budget, c.engine
+	c.mu.Unlock()
+	if !ok || b == nil || e == nil || e.Stack == nil {
+		return 0, false
+	}
+	return b.EpsilonSince(line, e.Stack.Delta, e.Stack.Options()), true
+}
