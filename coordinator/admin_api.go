@@ -116,8 +116,8 @@ func (c *Coordinator) rollBack() error {
 			return err
 		}
 		if !fits {
-			c.opt.Warn(fmt.Sprintf("cannot roll back: the tables of version %d, of run %d, have other shapes than those "+
-				"of run %d", to, v.RunNumber, c.runNumber()))
+			c.opt.Warn(fmt.Sprintf("cannot roll back: the tables of version %d, of run %d, have other shapes than "+
+				"those of run %d", to, v.RunNumber, c.runNumber()))
 			return c.requests.endRollback(to)
 		}
 	} else if err := c.restore(v); err != nil {

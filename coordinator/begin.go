@@ -174,8 +174,8 @@ func (c *Coordinator) startRun(b *start) error {
 			return err
 		}
 		if !b.continues {
-			c.opt.Warn(fmt.Sprintf("run %d starts from initial values: the tables of %s have other shapes than those of "+
-				"version %d", b.number, b.settings.Method, b.base.Version))
+			c.opt.Warn(fmt.Sprintf("run %d starts from initial values: the tables of %s have other shapes than those "+
+				"of version %d", b.number, b.settings.Method, b.base.Version))
 		}
 		run := *c.latest.Load()
 		run.continues = b.continues

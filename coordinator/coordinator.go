@@ -101,8 +101,19 @@ type Coordinator struct {
 	progress    progress
 	admin       admin
 
-	// The run. Only the loop changes these.
-	noise      *noise.Source
+	noise *noise.Source
+	training
+
+	mu        sync.Mutex // guards what follows
+	plan      *local.Plan
+	engine    *round.Engine
+	rollbacks rollbacks
+	interrupt context.CancelCauseFunc // ends the round in progress; nil without one
+	shown     *proof                  // the newest one that a device has shown
+}
+
+// training is what only the loop changes.
+type training struct {
 	closing    collection.Closed // the round whose outcome is being saved
 	attempts   uint32            // at masked sums since the start
 	checkIns   int64             // when the last round of independent draws began
@@ -112,13 +123,6 @@ type Coordinator struct {
 	unreleased bool              // the ledger has entries, beyond the newest version, for releases that nobody saw
 	handled    time.Time         // scheduled starts up to this time were handled
 	proof      *proof            // that the folder is older than what was released; otherwise nil
-
-	mu        sync.Mutex // guards what follows
-	plan      *local.Plan
-	engine    *round.Engine
-	rollbacks rollbacks
-	interrupt context.CancelCauseFunc // ends the round in progress; nil without one
-	shown     *proof                  // the newest one that a device has shown
 }
 
 // rollbacks is how often the model was rolled back, so that no cohort is used twice.

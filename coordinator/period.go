@@ -72,7 +72,8 @@ func (c *Coordinator) checkStart(b *start) error {
 func (c *Coordinator) warnBudget(total float64, s *Settings) {
 	if s.DP.Epsilon > 0 && total > s.DP.Epsilon*(1+1e-9) {
 		c.opt.Warn(fmt.Sprintf("noise=%g costs epsilon %.4g for %d rounds of %d runs, and the budget is %g: training "+
-			"stops when it is spent; raise noise or omit it", s.DP.Noise, total, s.Rounds, max(1, s.Runs), s.DP.Epsilon))
+			"stops when it is spent; raise noise or omit it", s.DP.Noise, total, s.Rounds, max(1, s.Runs),
+			s.DP.Epsilon))
 	}
 }
 
@@ -128,8 +129,8 @@ func (c *Coordinator) budgetState() (State, string) {
 	case c.budget.Lost() && c.settings().DP.Epsilon > 0:
 		return BudgetSpent, lostMessage
 	case runs > most:
-		return BudgetSpent, fmt.Sprintf("the privacy budget covers %d runs, and this is run %d of the budget period; %s",
-			most, runs, resetHint)
+		return BudgetSpent, fmt.Sprintf("the privacy budget covers %d runs, and this is run %d of the period; %s", most,
+			runs, resetHint)
 	case c.spent:
 		return BudgetSpent, "the privacy budget is spent; " + resetHint
 	}

@@ -36,8 +36,8 @@ func Repair(dir string) (*store.Report, error) {
 	}
 	lost, err = repairLedger(dir)
 	if lost {
-		r.Lost = append(r.Lost, "entries of the privacy ledger ("+budget.File+", kept as "+budget.File+".damaged): the "+
-			"whole privacy budget counts as spent; "+resetHint)
+		r.Lost = append(r.Lost, "entries of the privacy ledger ("+budget.File+", kept as "+budget.File+".damaged): "+
+			"the whole privacy budget counts as spent; "+resetHint)
 	}
 	return r, err
 }

@@ -139,7 +139,7 @@ func (c *Coordinator) betweenRounds(ctx context.Context) error {
 	}
 }
 
-// oneRound runs a round, unless its budget is spent. A round that is interrupted is no error.
+// oneRound runs a round, unless its budget is spent. It returns nil if the round is interrupted.
 func (c *Coordinator) oneRound(ctx context.Context) error {
 	this, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -147,8 +147,8 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 	defer c.setInterrupt(nil)
 	err := c.runRound(this)
 	if c.spent = errors.Is(err, round.ErrBudgetSpent); c.spent {
-		c.opt.Warn(fmt.Sprintf("the privacy budget is spent after round %d of %d; %s", c.engine.Next, c.settings().Rounds,
-			resetHint))
+		c.opt.Warn(fmt.Sprintf("the privacy budget is spent after round %d of %d; %s", c.engine.Next,
+			c.settings().Rounds, resetHint))
 		return nil
 	}
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(this), errInterrupted) {

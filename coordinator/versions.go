@@ -24,7 +24,8 @@ func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 	plan := run.settings.message(c.plan, features, c.guarantee())
 	plan.Continues = run.continues
 	s := &models.Snapshot{
-		Now: c.now(), Run: models.Run{Number: run.number}, Round: e.Next, Rollbacks: c.rollbacks.count, Items: e.Plan.Items,
+		Now: c.now(), Run: models.Run{Number: run.number}, Round: e.Next, Rollbacks: c.rollbacks.count,
+		Items: e.Plan.Items,
 		Slots: e.Plan.Slots, Values: e.Value, Rules: e.State,
 		Plan: plan, Catalogue: c.catalogue.Current(),
 		Features: features,

@@ -77,7 +77,8 @@ func (m *Models) Save(s *Snapshot) (*Version, error) {
 		LedgerLines: uint64(s.LedgerLines),
 	}
 	v := &Version{
-		Version: number, Run: hex.EncodeToString(run), RunNumber: s.Run.Number, Round: s.Round, Items: s.Items, CreatedMs: manifest.CreatedMs,
+		Version: number, Run: hex.EncodeToString(run), RunNumber: s.Run.Number, Round: s.Round,
+		Items: s.Items, CreatedMs: manifest.CreatedMs,
 		Clip: s.Clip, LedgerLines: s.LedgerLines,
 		Counted: s.Outcome.Counted, Cohort: s.Outcome.Cohort, Idle: s.Outcome.Idle, Discarded: s.Outcome.Discarded,
 		Seconds: s.Outcome.Seconds,
