@@ -308,16 +308,13 @@ func (r *Registry) applyEnrolment(c change) {
 	delete(r.reserved, c.ID)
 	d := r.devices[c.ID]
 	if d == nil {
-		d = &device{key: string(c.Key), order: len(r.devices)}
+		d = &device{key: string(c.Key), order: len(r.devices), line: c.Line}
 		r.devices[c.ID] = d
 		r.idOf[d.key] = c.ID
 		r.active.add(c.ID)
 		r.members++
 	} else {
 		r.bar(d, "", "")
-	}
-	if d.enrolled == 0 {
-		d.line = c.Line
 	}
 	d.enrolled, r.last = c.At, time.Unix(c.At, 0)
 	d.due.Store(time.Unix(c.At, 0).Add(Grace(0)).UnixNano())
