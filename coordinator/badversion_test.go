@@ -31,21 +31,23 @@ func publishNaN(t *testing.T, r *harness) uint64 {
 	return r.c.models.Last()
 }
 
+// pauseAfter pauses a coordinator when a number of rounds are done, before another begins.
+func pauseAfter(c *Coordinator, at string, rounds int) error {
+	if at == "stepped" && c.engine.Next == rounds {
+		return c.requests.setPause(true)
+	}
+	return nil
+}
+
 // A start does not fail because of one version: training resumes from the newest one whose numbers are
 // finite, as after a roll back, and the catalogue stays the newest.
 func TestABadVersionIsNotFatal(t *testing.T) {
 	s := small(3)
 	s.Rounds = 6
 	dir := filepath.Join(t.TempDir(), "state")
-	var r *harness
-	r = open(t, dir, &s, func(o *Options) {
-		o.fault = func(at string) error {
-			if at == "stepped" && r.c.engine.Next == 2 { // so that no round is open afterwards
-				return r.c.requests.setPause(true)
-			}
-			return nil
-		}
-	})
+	var c *Coordinator
+	r := open(t, dir, &s, func(o *Options) { o.fault = func(at string) error { return pauseAfter(c, at, 2) } })
+	c = r.c
 	d := r.enrolled(3)
 	r.play(d, 2)
 	waitFor(t, "the pause", func() bool { return r.c.Status().State == Paused })
@@ -123,7 +125,9 @@ func TestOnlyBadVersions(t *testing.T) {
 func TestRetirementSurvivesARollBack(t *testing.T) {
 	s := small(2)
 	dir := filepath.Join(t.TempDir(), "state")
-	r := open(t, dir, &s, nil)
+	var c *Coordinator
+	r := open(t, dir, &s, func(o *Options) { o.fault = func(at string) error { return pauseAfter(c, at, 1) } })
+	c = r.c
 	d := r.enrolled(2)
 	r.play(d, 1)
 	before, _ := r.model()
@@ -133,11 +137,10 @@ func TestRetirementSurvivesARollBack(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	r.play(d, 2)
+	waitFor(t, "the items", func() bool { return r.c.Status().Items == 11 })
 	if _, err := r.admin.Rollback(context.Background(), before.Version); err != nil {
 		t.Fatal(err)
 	}
-	r.play(d, 3) // the open round of before may still count
 	waitFor(t, "the roll back", func() bool { m, _ := r.model(); return m.Rollbacks > 0 })
 	check := func(when string) {
 		t.Helper()
@@ -147,6 +150,9 @@ func TestRetirementSurvivesARollBack(t *testing.T) {
 		}
 	}
 	check("after the roll back")
+	r.pause(false)
+	r.play(d, 2)
+	check("after another round")
 	r.stop()
 	r = open(t, dir, nil, nil)
 	check("after a restart")
