@@ -45,6 +45,8 @@ type Options struct {
 	// Info receives records of normal operation: a message, then keys and values as log/slog takes them. It may be
 	// nil.
 	Info func(message string, fields ...any)
+	// Enrolment says how devices without a token of the operator may enrol. By default none can.
+	Enrolment EnrolmentLimits
 	// Features are columns that the method reads, for a run that begins or that an older program
 	// began. The coordinator keeps only their public part: the columns and the values of items.
 	Features *rows.Features
@@ -58,6 +60,9 @@ type Options struct {
 	timer func(time.Duration) (<-chan time.Time, func() bool) // tests end the steps of a masked round
 	hold  time.Duration                                       // of calls of masked rounds; 0 means holdCalls
 }
+
+// EnrolmentLimits say how devices without a token of the operator may enrol.
+type EnrolmentLimits = enrolment.Limits
 
 // Event describes a round that has ended.
 type Event struct {
@@ -189,7 +194,7 @@ func (c *Coordinator) openParts() (err error) {
 	c.models = models.New(models.Options{
 		Store: c.st, Dir: c.opt.Dir, Federation: c.identity.id[:], Signer: c.identity.key, Fault: c.fault,
 	})
-	if c.devices, err = enrolment.Open(c.st, c.now()); err != nil {
+	if c.devices, err = enrolment.Open(c.st, c.identity.id[:], c.opt.Enrolment, c.now()); err != nil {
 		return err
 	}
 	c.devices.SetLedger(func() int { return c.openLedger().Lines() })

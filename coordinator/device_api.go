@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -67,21 +68,32 @@ func (d deviceAPI) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResp
 	if r.WantsDeviceId {
 		wanted = &r.DeviceId
 	}
-	id, again, err := d.devices.Enrol(key, r.Token, wanted, wire.MaxDevices, d.now())
-	switch {
-	case errors.Is(err, enrolment.ErrToken):
-		return nil, rpc.Refuse(rpc.BadToken, connect.CodePermissionDenied, "%v", err)
-	case errors.Is(err, enrolment.ErrQuota) || errors.Is(err, enrolment.ErrFull):
-		return nil, rpc.Refuse(rpc.Quota, connect.CodeResourceExhausted, "%v", err)
-	case errors.Is(err, enrolment.ErrBusy):
-		return nil, rpc.Refuse(rpc.SlowDown, connect.CodeUnavailable, "%v", err)
-	case err != nil:
-		return nil, connect.NewError(connect.CodeUnavailable, err)
+	id, again, err := d.devices.Enrol(enrolment.Request{
+		Key: key, Token: r.Token, Wanted: wanted, Limit: wire.MaxDevices, Address: caller.Address, Now: d.now(),
+	})
+	if err != nil {
+		return nil, refuseEnrolment(err)
 	}
 	if !again {
 		d.progress.count("enrolled", 1)
 	}
 	return &pb.EnrolResponse{DeviceId: id, AlreadyEnrolled: again}, nil
+}
+
+// refuseEnrolment gives the reason why a key cannot enrol its code.
+func refuseEnrolment(err error) error {
+	is := func(reasons ...error) bool {
+		return slices.ContainsFunc(reasons, func(r error) bool { return errors.Is(err, r) })
+	}
+	switch {
+	case is(enrolment.ErrToken, enrolment.ErrNoToken, enrolment.ErrAppToken):
+		return rpc.Refuse(rpc.BadToken, connect.CodePermissionDenied, "%v", err)
+	case is(enrolment.ErrQuota, enrolment.ErrFull, enrolment.ErrAppUsed):
+		return rpc.Refuse(rpc.Quota, connect.CodeResourceExhausted, "%v", err)
+	case is(enrolment.ErrBusy, enrolment.ErrRate):
+		return rpc.Refuse(rpc.SlowDown, connect.CodeUnavailable, "%v", err)
+	}
+	return connect.NewError(connect.CodeUnavailable, err)
 }
 
 // Leave ends a device's enrolment at its own request.

@@ -90,7 +90,7 @@ var table = map[string]row{
 	"coordinator/internal/noise": {may: list("privacy")},
 	"coordinator/internal/models": {may: list("internal/atomicfile internal/base/rows internal/engine/aggregate " +
 		"internal/pb internal/store method vec wire")},
-	"coordinator/internal/enrolment":   {may: list("coordinator/internal/batch internal/store")},
+	"coordinator/internal/enrolment":   {may: list("coordinator/internal/batch internal/store wire")},
 	"internal/openmetrics":             {may: none},
 	"internal/openmetrics/metricstest": {may: none}, // for tests
 	"coordinator/internal/audit":       {may: none},

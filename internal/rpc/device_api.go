@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"connectrpc.com/connect"
@@ -20,7 +21,8 @@ import (
 // Caller is the device that signed a request.
 type Caller struct {
 	Key      [32]byte
-	DeviceID uint32 // unknown in Enrol
+	DeviceID uint32       // unknown in Enrol
+	Address  netip.Prefix // an IPv4 address, or a network of 64 bits with IPv6
 }
 
 type callerKey struct{}
@@ -97,6 +99,7 @@ func (s *Server) readSigned(ctx context.Context, a *response, r *http.Request, l
 		return ctx, nil, done, slowDown(time.Second, "too many concurrent calls with this key")
 	}
 	from, held, memory := address(r.RemoteAddr), 0, s.memoryFor(auth.BodyBytes)
+	caller.Address = from
 	done = func() {
 		memory.give(from, held)
 		s.inFlight.end(auth.Key)

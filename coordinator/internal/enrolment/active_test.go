@@ -67,7 +67,7 @@ func TestDevicesCountAsActiveForAWhileAfterAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		if _, _, err := r.Enrol(key(i), token, nil, 100, now); err != nil {
+		if _, _, err := r.Enrol(Request{Key: key(i), Token: token, Limit: 100, Now: now}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,7 +90,7 @@ func TestExclusion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		if _, _, err := r.Enrol(key(i), token, nil, 100, now); err != nil {
+		if _, _, err := r.Enrol(Request{Key: key(i), Token: token, Limit: 100, Now: now}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestExclusion(t *testing.T) {
 	if got := r.Excluded(); !slices.Equal(got, []ExcludedDevice{{1, "round 3: a share is wrong[2J"}}) {
 		t.Errorf("excluded: %v", got)
 	}
-	if id, again, err := r.Enrol(key(1), token, nil, 100, now); id != 1 || !again || err != nil ||
+	if id, again, err := r.Enrol(Request{Key: key(1), Token: token, Limit: 100, Now: now}); id != 1 || !again || err != nil ||
 		r.Barred(1) != Excluded {
 		t.Errorf("device %d, %v, %v, %q: an excluded device enrols again", id, again, err, r.Barred(1))
 	}
@@ -131,16 +131,16 @@ func TestADeviceThatLeftReturnsWithItsID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Enrol(key(0), token, nil, 100, now); err != nil {
+	if _, _, err := r.Enrol(Request{Key: key(0), Token: token, Limit: 100, Now: now}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Leave(0); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Enrol(key(0), "wrong", nil, 100, now); err == nil {
+	if _, _, err := r.Enrol(Request{Key: key(0), Token: "wrong", Limit: 100, Now: now}); err == nil {
 		t.Error("a device that left returns without a token")
 	}
-	if id, again, err := r.Enrol(key(0), token, nil, 100, now); id != 0 || !again || err != nil {
+	if id, again, err := r.Enrol(Request{Key: key(0), Token: token, Limit: 100, Now: now}); id != 0 || !again || err != nil {
 		t.Errorf("device %d, enrolled before: %v, %v", id, again, err)
 	}
 	if n, _ := r.Count(); n != 1 || r.Barred(0) != "" {

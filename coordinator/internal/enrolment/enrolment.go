@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -22,6 +23,11 @@ var (
 	ErrQuota = errors.New("the token has no uses left; ask the operator for a new one")
 	ErrFull  = errors.New("the federation has no device IDs left")
 	ErrBusy  = errors.New("another request enrols this key; try again")
+	ErrRate  = errors.New("too many devices enrol at the moment; try again in a minute")
+
+	ErrNoToken  = errors.New("enrolment requires a token; ask the operator for one")
+	ErrAppToken = errors.New("the app token is invalid or expired; the app must fetch a new one")
+	ErrAppUsed  = errors.New("the app token has been used; the app must fetch a new one")
 )
 
 // State is how a device stands with the federation.
@@ -38,8 +44,10 @@ const (
 
 // Registry is the devices of one federation. Its methods may be called from many goroutines.
 type Registry struct {
-	store *store.Store
-	queue *batch.Queue[change]
+	store      *store.Store
+	queue      *batch.Queue[change]
+	federation []byte // ID
+	limits     Limits
 
 	mu        sync.RWMutex
 	idOf      map[string]uint32 // by key
@@ -49,7 +57,11 @@ type Registry struct {
 	firstFree uint32            // all IDs below it are taken
 	members   int               // devices that are enrolled now
 	tokens    map[string]*token // by hash
-	changed   chan struct{}     // closed and replaced when the set of active devices may have changed
+	appKeys   map[string]*AppKey
+	usedApp   map[string]int64 // app tokens that were used, with their expiry in Unix seconds
+	openRate  minuteRate
+	appRate   minuteRate
+	changed   chan struct{} // closed and replaced when the set of active devices may have changed
 	active    activeCache
 	last      time.Time // of the last enrolment since the start
 	programs  []string  // of devices, by number
@@ -80,6 +92,9 @@ type change struct {
 	At     int64  `json:"at,omitempty"`          // in Unix seconds
 	Line   int    `json:"ledger_line,omitempty"` // lines of the privacy ledger when the device enrolled
 	Made   *token `json:"made,omitempty"`
+	Note   string `json:"note,omitempty"` // of the device
+	App    string `json:"app,omitempty"`  // ID of the app key
+	Ends   int64  `json:"ends,omitempty"` // of an app token, in Unix seconds
 }
 
 // The operations of the log.
@@ -90,15 +105,20 @@ const (
 	opExclude = "exclude"
 	opReadmit = "readmit"
 	opToken   = "token"
+
+	opRevokeToken  = "revoke-token"
+	opAppKey       = "app-key"
+	opRemoveAppKey = "remove-app-key"
 )
 
 const logName = "devices"
 
 // Open loads the registry from the store. The caller closes it before the store. A device counts as
 // present until it has had a grace period to check in.
-func Open(st *store.Store, now time.Time) (*Registry, error) {
+func Open(st *store.Store, federation []byte, limits Limits, now time.Time) (*Registry, error) {
 	r := newRegistry()
-	r.store = st
+	r.store, r.federation, r.limits = st, federation, limits
+	r.limits.setDefaults()
 	err := st.Replay(logName, func(record []byte) error {
 		var all []change
 		if err := json.Unmarshal(record, &all); err != nil {
@@ -121,6 +141,11 @@ func Open(st *store.Store, now time.Time) (*Registry, error) {
 			d.missed.Store(true)
 		}
 	}
+	for h, ends := range r.usedApp {
+		if ends < now.Unix() {
+			delete(r.usedApp, h)
+		}
+	}
 	r.queue = batch.New(r.commit)
 	return r, nil
 }
@@ -129,20 +154,28 @@ func newRegistry() *Registry {
 	return &Registry{
 		idOf: map[string]uint32{}, devices: map[uint32]*device{}, reserved: map[uint32]bool{},
 		tokens: map[string]*token{}, writing: map[string]string{}, changed: make(chan struct{}),
+		appKeys: map[string]*AppKey{}, usedApp: map[string]int64{},
 	}
 }
 
 // Close finishes pending writes. Afterwards every change fails.
 func (r *Registry) Close() { r.queue.Stop() }
 
-// Enrol returns the device ID of a key. A new key gets the wanted ID if it is free and below
-// limit, otherwise the lowest free one, and is on disk when Enrol returns. A key that left enrols
-// again with a token and keeps its ID. again reports that the key was enrolled before; a device that
-// did not leave needs no token then.
-func (r *Registry) Enrol(key ed25519.PublicKey, token string, wanted *uint32, limit int, now time.Time) (
-	id uint32, again bool, err error,
-) {
-	c, again, err := r.reserve(key, token, wanted, limit, now)
+// Request is the request of a key to enrol.
+type Request struct {
+	Key     ed25519.PublicKey
+	Token   string       // of the operator or of an app; empty for open enrolment
+	Wanted  *uint32      // the device ID that it asks for; may be nil
+	Limit   int          // all device IDs are below it
+	Address netip.Prefix // of the caller, for rate limits
+	Now     time.Time
+}
+
+// Enrol returns the device ID of a key. A new key gets the wanted ID if it is free, otherwise the lowest
+// free one, and is on disk when Enrol returns. A key that left enrols again with a token and keeps its ID.
+// again reports that the key was enrolled before; a device that did not leave needs no token then.
+func (r *Registry) Enrol(q Request) (id uint32, again bool, err error) {
+	c, again, err := r.reserve(q)
 	if err != nil || c.Op == "" {
 		return c.ID, again, err
 	}
@@ -262,9 +295,8 @@ func (r *Registry) apply(c change) {
 	defer r.mu.Unlock()
 	d := r.devices[c.ID]
 	switch c.Op {
-	case opToken:
-		t := *c.Made
-		r.tokens[t.Hash] = &t
+	case opToken, opRevokeToken, opAppKey, opRemoveAppKey:
+		r.applyToken(c)
 		return
 	case opEnrol:
 		r.applyEnrolment(c)
@@ -318,45 +350,49 @@ func (r *Registry) applyEnrolment(c change) {
 	}
 	d.enrolled, r.last = c.At, time.Unix(c.At, 0)
 	d.due.Store(time.Unix(c.At, 0).Add(Grace(0)).UnixNano())
+	d.note = c.Note
 	if t := r.tokens[c.Token]; t != nil {
 		t.used++
-		d.note = t.Note
+	}
+	if c.App != "" {
+		r.usedApp[c.Token] = c.Ends
+		if k := r.appKeys[c.App]; k != nil {
+			k.Signed++
+		}
 	}
 }
 
 // reserve chooses the ID of a new key and holds it while the change is written. The change is empty if
 // the key is enrolled.
-func (r *Registry) reserve(key ed25519.PublicKey, text string, wanted *uint32, limit int, now time.Time) (
-	c change, again bool, err error,
-) {
+func (r *Registry) reserve(q Request) (c change, again bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id, again := r.idOf[string(key)]
+	id, again := r.idOf[string(q.Key)]
 	if again && r.devices[id].barred != Left {
 		return change{ID: id}, true, nil
 	}
-	if _, busy := r.writing[string(key)]; busy {
+	if _, busy := r.writing[string(q.Key)]; busy {
 		return change{}, false, ErrBusy
 	}
-	t := r.token(text)
-	switch {
-	case t == nil || now.After(t.Expires):
-		return change{}, false, ErrToken
-	case t.used+r.beingUsed(t.Hash) >= t.Uses:
-		return change{}, false, ErrQuota
+	p, err := r.check(q)
+	if err != nil {
+		return change{}, false, err
 	}
 	if !again {
-		if id, err = r.freeID(wanted, limit); err != nil {
+		if id, err = r.freeID(q.Wanted, q.Limit); err != nil {
 			return change{}, false, err
 		}
 		r.reserved[id] = true
 	}
-	r.writing[string(key)] = t.Hash
+	r.writing[string(q.Key)] = p.hash
 	line := 0
 	if r.ledgerLines != nil {
 		line = r.ledgerLines()
 	}
-	return change{Op: opEnrol, ID: id, Key: key, Token: t.Hash, At: now.Unix(), Line: line}, again, nil
+	return change{
+		Op: opEnrol, ID: id, Key: q.Key, Token: p.hash, Note: p.note, App: p.app, Ends: p.ends, At: q.Now.Unix(),
+		Line: line,
+	}, again, nil
 }
 
 func (r *Registry) taken(id uint32) bool { return r.devices[id] != nil || r.reserved[id] }

@@ -18,7 +18,7 @@ func open(t *testing.T, dir string) (*Registry, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Open(st, time.Now())
+	r, err := Open(st, federation, Limits{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,17 +39,17 @@ func TestConcurrentEnrolmentsCountOnlyTheirOwnToken(t *testing.T) {
 	r.apply(change{Op: opToken, Made: &a})
 	r.apply(change{Op: opToken, Made: &b})
 	for i := range 4 {
-		if _, _, err := r.reserve(key(i), textA, nil, 100, now); err != nil {
+		if _, _, err := r.reserve(Request{Key: key(i), Token: textA, Limit: 100, Now: now}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := r.reserve(key("b"), textB, nil, 100, now); err != nil {
+	if _, _, err := r.reserve(Request{Key: key("b"), Token: textB, Limit: 100, Now: now}); err != nil {
 		t.Errorf("an unused token is refused: %v", err)
 	}
-	if _, _, err := r.reserve(key("c"), textB, nil, 100, now); !errors.Is(err, ErrQuota) {
+	if _, _, err := r.reserve(Request{Key: key("c"), Token: textB, Limit: 100, Now: now}); !errors.Is(err, ErrQuota) {
 		t.Errorf("a token for one device admits a second while the first is written: %v", err)
 	}
-	if _, _, err := r.reserve(key("b"), textA, nil, 100, now); !errors.Is(err, ErrBusy) {
+	if _, _, err := r.reserve(Request{Key: key("b"), Token: textA, Limit: 100, Now: now}); !errors.Is(err, ErrBusy) {
 		t.Errorf("a key whose enrolment is being written enrols again: %v", err)
 	}
 }
@@ -59,12 +59,12 @@ func TestAnUnusedIDIsNotHeldAfterAFailedWrite(t *testing.T) {
 	now := time.Now()
 	text, token := newToken(9, now.Add(time.Hour), "")
 	r.apply(change{Op: opToken, Made: &token})
-	first, _, err := r.reserve(key(0), text, nil, 100, now)
+	first, _, err := r.reserve(Request{Key: key(0), Token: text, Limit: 100, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.release(first)
-	again, _, err := r.reserve(key(1), text, nil, 100, now)
+	again, _, err := r.reserve(Request{Key: key(1), Token: text, Limit: 100, Now: now})
 	if err != nil || again.ID != first.ID {
 		t.Errorf("the next device gets ID %d, %v; expected %d", again.ID, err, first.ID)
 	}
@@ -80,16 +80,16 @@ func TestADeviceMayWantAHighID(t *testing.T) {
 		t.Fatal(err)
 	}
 	high, beyond := uint32(1<<24-1), uint32(1<<31)
-	if id, _, err := r.Enrol(key(0), token, &high, 1<<24, now); err != nil || id != high {
+	if id, _, err := r.Enrol(Request{Key: key(0), Token: token, Wanted: &high, Limit: 1 << 24, Now: now}); err != nil || id != high {
 		t.Errorf("device ID %d, %v", id, err)
 	}
-	if id, _, err := r.Enrol(key(1), token, &beyond, 1<<24, now); err != nil || id != 0 {
+	if id, _, err := r.Enrol(Request{Key: key(1), Token: token, Wanted: &beyond, Limit: 1 << 24, Now: now}); err != nil || id != 0 {
 		t.Errorf("a device that wants an invalid ID gets %d, %v", id, err)
 	}
 	if len(r.devices) != 2 {
 		t.Errorf("%d keys are kept for 2 devices", len(r.devices))
 	}
-	if _, _, err := r.Enrol(key(2), token, nil, 1, now); !errors.Is(err, ErrFull) {
+	if _, _, err := r.Enrol(Request{Key: key(2), Token: token, Limit: 1, Now: now}); !errors.Is(err, ErrFull) {
 		t.Errorf("a federation without free IDs answers %v", err)
 	}
 }
@@ -103,7 +103,7 @@ func TestTheRegistrySurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		if _, _, err := r.Enrol(key(i), token, nil, 100, now); err != nil {
+		if _, _, err := r.Enrol(Request{Key: key(i), Token: token, Limit: 100, Now: now}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,13 +119,14 @@ func TestTheRegistrySurvivesARestart(t *testing.T) {
 	if id, known, revoked := r.Lookup(key(1)); id != 1 || !known || revoked != Revoked {
 		t.Errorf("the revoked device is %d, known %v, revoked %v", id, known, revoked)
 	}
-	if id, again, err := r.Enrol(key(0), "no token is needed", nil, 100, now); id != 0 || !again || err != nil {
+	again := Request{Key: key(0), Token: "no token is needed", Limit: 100, Now: now}
+	if id, again, err := r.Enrol(again); id != 0 || !again || err != nil {
 		t.Errorf("a known key enrols as %d, again %v, %v", id, again, err)
 	}
-	if id, _, err := r.Enrol(key(2), token, nil, 100, now); id != 2 || err != nil {
+	if id, _, err := r.Enrol(Request{Key: key(2), Token: token, Limit: 100, Now: now}); id != 2 || err != nil {
 		t.Errorf("the third device gets %d, %v", id, err)
 	}
-	if _, _, err := r.Enrol(key(3), token, nil, 100, now); !errors.Is(err, ErrQuota) {
+	if _, _, err := r.Enrol(Request{Key: key(3), Token: token, Limit: 100, Now: now}); !errors.Is(err, ErrQuota) {
 		t.Errorf("a used token is accepted after a restart: %v", err)
 	}
 	if n, _ := r.Count(); n != 2 {

@@ -16,7 +16,7 @@ func TestLastSeenSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		if _, _, err := r.Enrol(key(i), token, nil, 100, now); err != nil {
+		if _, _, err := r.Enrol(Request{Key: key(i), Token: token, Limit: 100, Now: now}); err != nil {
 			t.Fatal(err)
 		}
 	}
