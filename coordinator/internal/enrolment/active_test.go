@@ -107,7 +107,8 @@ func TestExclusion(t *testing.T) {
 	if got := r.Excluded(); !slices.Equal(got, []ExcludedDevice{{1, "round 3: a share is wrong[2J"}}) {
 		t.Errorf("excluded: %v", got)
 	}
-	if id, again, err := r.Enrol(Request{Key: key(1), Token: token, Limit: 100, Now: now}); id != 1 || !again || err != nil ||
+	q := Request{Key: key(1), Token: token, Limit: 100, Now: now}
+	if id, again, err := r.Enrol(q); id != 1 || !again || err != nil ||
 		r.Barred(1) != Excluded {
 		t.Errorf("device %d, %v, %v, %q: an excluded device enrols again", id, again, err, r.Barred(1))
 	}
@@ -140,7 +141,8 @@ func TestADeviceThatLeftReturnsWithItsID(t *testing.T) {
 	if _, _, err := r.Enrol(Request{Key: key(0), Token: "wrong", Limit: 100, Now: now}); err == nil {
 		t.Error("a device that left returns without a token")
 	}
-	if id, again, err := r.Enrol(Request{Key: key(0), Token: token, Limit: 100, Now: now}); id != 0 || !again || err != nil {
+	q := Request{Key: key(0), Token: token, Limit: 100, Now: now}
+	if id, again, err := r.Enrol(q); id != 0 || !again || err != nil {
 		t.Errorf("device %d, enrolled before: %v, %v", id, again, err)
 	}
 	if n, _ := r.Count(); n != 1 || r.Barred(0) != "" {

@@ -80,10 +80,12 @@ func TestADeviceMayWantAHighID(t *testing.T) {
 		t.Fatal(err)
 	}
 	high, beyond := uint32(1<<24-1), uint32(1<<31)
-	if id, _, err := r.Enrol(Request{Key: key(0), Token: token, Wanted: &high, Limit: 1 << 24, Now: now}); err != nil || id != high {
+	q := Request{Key: key(0), Token: token, Wanted: &high, Limit: 1 << 24, Now: now}
+	if id, _, err := r.Enrol(q); err != nil || id != high {
 		t.Errorf("device ID %d, %v", id, err)
 	}
-	if id, _, err := r.Enrol(Request{Key: key(1), Token: token, Wanted: &beyond, Limit: 1 << 24, Now: now}); err != nil || id != 0 {
+	q = Request{Key: key(1), Token: token, Wanted: &beyond, Limit: 1 << 24, Now: now}
+	if id, _, err := r.Enrol(q); err != nil || id != 0 {
 		t.Errorf("a device that wants an invalid ID gets %d, %v", id, err)
 	}
 	if len(r.devices) != 2 {
