@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/url"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/audit"
+	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/wire"
@@ -110,6 +112,18 @@ func (a *AdminClient) MakeToken(ctx context.Context, uses, hours int, note strin
 // Export copies a model as a zip file of tables in a format, npy or csv; version 0 is the newest.
 func (a *AdminClient) Export(ctx context.Context, version uint64, format string, to io.Writer) (int64, error) {
 	return a.Stream(ctx, fmt.Sprintf("export?version=%d&format=%s", version, url.QueryEscape(format)), to)
+}
+
+// Backup copies a back-up as a tar archive: see ReceiveBackup.
+func (a *AdminClient) Backup(ctx context.Context, to io.Writer, o BackupOptions) error {
+	q := url.Values{"partial": {fmt.Sprint(o.Partial)}}
+	for key, name := range map[string]string{"ledger_from": budget.File, "audit_from": audit.File} {
+		if n := o.Have[name]; n > 0 {
+			q.Set(key, fmt.Sprint(n))
+		}
+	}
+	_, err := a.Stream(ctx, "backup?"+q.Encode(), to)
+	return err
 }
 
 // Readmit ends the exclusion of a device.

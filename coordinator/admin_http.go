@@ -39,6 +39,7 @@ var adminCalls = map[string]adminCall{
 	"GET operators":   {do: adminOperators},
 	"GET budget":      {do: answer((*Coordinator).Budget)},
 	"GET evaluations": {do: adminEvaluations},
+	"GET backup":      {query: []string{"partial", "ledger_from", "audit_from"}, secret: true, do: adminBackup},
 	"GET export":      {query: []string{"version", "format"}, secret: true, do: adminExport},
 
 	"POST runs":             {do: adminBegin},

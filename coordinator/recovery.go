@@ -103,7 +103,7 @@ func (c *Coordinator) recoverFrom(v *models.Version) error {
 		return err
 	}
 	if p == nil {
-		c.unreleased = c.budget != nil
+		c.unreleased = c.reclaims(v)
 		return c.models.WritePublished(v, c.rollbacks.count)
 	}
 	c.opt.Warn(fmt.Sprintf("version %d of the model was published, and the newest on disk is %d, after round %d: "+

@@ -39,6 +39,10 @@ func (s *Store) Blob(h Hash) ([]byte, error) {
 	if !ok {
 		return nil, ErrNotFound
 	}
+	return s.readBlob(h, at)
+}
+
+func (s *Store) readBlob(h Hash, at blob) ([]byte, error) {
 	var c chain
 	var out []byte
 	bad := func(what string) error {
@@ -81,6 +85,10 @@ func (s *Store) DropBlob(h Hash) error {
 	}
 	if err := s.change(op{code: opDropBlob, key: string(h[:])}); err != nil {
 		return err
+	}
+	if s.pins > 0 { // a snapshot may still read it
+		s.dropped = append(s.dropped, at.chain)
+		return nil
 	}
 	return s.writing(func(e *engine) error { return e.purge("blob", subject("blob", at.chain)) })
 }

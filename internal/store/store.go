@@ -64,6 +64,9 @@ type Store struct {
 
 	blob sync.Mutex // one new blob at a time
 
+	pins    int      // snapshots in progress; guarded by write, as dropped
+	dropped []uint64 // chains of blobs that were removed while a snapshot might read them
+
 	healer
 }
 

@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -65,6 +67,16 @@ type ruleState struct {
 const VersionsOnDisk = 10
 
 const keyPrefix = "version."
+
+// VersionOfKey is the version that a key of the store belongs to.
+func VersionOfKey(key string) (version uint64, ok bool) {
+	text, ok := strings.CutPrefix(key, keyPrefix)
+	if !ok {
+		return 0, false
+	}
+	version, err := strconv.ParseUint(text, 10, 64)
+	return version, err == nil
+}
 
 func key(number uint64) string { return fmt.Sprintf(keyPrefix+"%016d", number) }
 

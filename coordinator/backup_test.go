@@ -1,0 +1,204 @@
+package coordinator
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/budget"
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
+)
+
+// backUp makes a back-up of a running coordinator.
+func (r *harness) backUp(dir string, o BackupOptions) *Backup {
+	r.t.Helper()
+	var b bytes.Buffer
+	if err := r.admin.Backup(r.t.Context(), &b, o); err != nil {
+		r.t.Fatal(err)
+	}
+	out, err := ReceiveBackup(&b, dir)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return out
+}
+
+// A back-up that is made while rounds go on restores a coordinator that continues, knows its devices
+// and ends with the model of an undisturbed run. Its files are closed to others.
+func TestABackupIsAFederation(t *testing.T) {
+	s := small(4)
+	s.Rounds = 5
+	want := undisturbed(t, s)
+	tmp := t.TempDir()
+	r := open(t, filepath.Join(tmp, "state"), &s, nil)
+	if err := os.MkdirAll(filepath.Join(tmp, "state", "tls"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tmp, "state", "tls", "tls.pem"), []byte("key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := r.enrolled(4)
+	r.play(d, 2)
+	saved := filepath.Join(tmp, "saved")
+	var wg sync.WaitGroup
+	wg.Go(func() { r.play(d[:3], 2) })
+	b := r.backUp(saved, BackupOptions{})
+	wg.Wait()
+	if b.Version < 3 || b.Partial {
+		t.Errorf("the back-up is %+v", b)
+	}
+	r.stop()
+	dir := filepath.Join(tmp, "restored")
+	if _, err := Restore(saved, dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(saved, dir); err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("a restoration over a folder: %v", err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "tls", "tls.pem")); err != nil || string(b) != "key" {
+		t.Errorf("the certificate: %s, %v", b, err)
+	}
+	for _, root := range []string{saved, dir} {
+		err := filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil && info.Mode().Perm()&0o077 != 0 && !strings.Contains(path, "jetstream") {
+				t.Errorf("%s has mode %v", path, info.Mode())
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r = open(t, dir, nil, nil)
+	if st := r.c.Status(); st.Round != 2 || st.Enrolled != 4 {
+		t.Fatalf("the restored coordinator: %+v", st)
+	}
+	r.play(r.enrolled(4), s.Rounds)
+	if _, bits := r.model(); bits != want {
+		t.Error("the model is not that of a run that nothing happened to")
+	}
+	r.stop()
+	// The folder of a coordinator that does not run, into the same back-up.
+	out, in := io.Pipe()
+	go func() { in.CloseWithError(WriteFolderBackup(dir, in, BackupOptions{})) }()
+	again, err := ReceiveBackup(out, saved)
+	if err != nil || again.Version <= b.Version {
+		t.Errorf("offline: %+v, %v", again, err)
+	}
+}
+
+// Shipped ledger lines are in the restored folder: what was spent after the back-up stays spent, and
+// nothing of it pays for another release.
+func TestARestoredLedgerIsNotTooShort(t *testing.T) {
+	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
+	s.Rounds = 6
+	tmp := t.TempDir()
+	r := open(t, filepath.Join(tmp, "state"), &s, nil)
+	d := r.enrolled(4)
+	r.play(d, 1)
+	saved := filepath.Join(tmp, "saved")
+	b := r.backUp(saved, BackupOptions{})
+	r.play(d, 4)
+	have := b.ShippedBytes()
+	if have[budget.File] == 0 {
+		t.Fatalf("the back-up has %v", have)
+	}
+	b = r.backUp(saved, BackupOptions{Partial: true, Have: have})
+	if len(b.Files) < 5 || b.Released < 4 || b.Version > 2 {
+		t.Errorf("after shipping: %+v", b)
+	}
+	spent, last := *r.c.Status().Epsilon, r.c.models.Last()
+	r.stop()
+	dir := filepath.Join(tmp, "restored")
+	if _, err := Restore(saved, dir); err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, dir, nil, nil)
+	st := r.c.Status()
+	if *st.Epsilon < spent || !st.LedgerOK || st.Version <= last {
+		t.Errorf("epsilon %g was spent and is now %g; version %d after %d", spent, *st.Epsilon, st.Version, last)
+	}
+	if n := r.c.budget.Unused(); n != 0 {
+		t.Errorf("%d entries may pay for another release", n)
+	}
+}
+
+// Without the shipped lines a restored coordinator uses no entry of its ledger again.
+func TestARestoredLedgerPaysOnce(t *testing.T) {
+	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
+	tmp := t.TempDir()
+	saved, dir := filepath.Join(tmp, "saved"), filepath.Join(tmp, "restored")
+	var r *harness
+	r = open(t, filepath.Join(tmp, "state"), &s, func(o *Options) {
+		o.fault = func(point string) error {
+			if point == "closed" && r.c.Status().Round == 1 { // the ledger has a line for a version that is not there
+				if _, err := os.Stat(saved); err != nil {
+					r.backUp(saved, BackupOptions{})
+				}
+			}
+			return nil
+		}
+	})
+	r.play(r.enrolled(4), 2)
+	r.stop()
+	if _, err := Restore(saved, dir); err != nil {
+		t.Fatal(err)
+	}
+	var warned []string
+	r = open(t, dir, nil, func(o *Options) { o.Warn = func(text string) { warned = append(warned, text) } })
+	if n := r.c.budget.Unused(); n != 0 || len(r.c.budget.All()) == 0 {
+		t.Errorf("%d entries may pay for another release", n)
+	}
+	if !strings.Contains(strings.Join(warned, "\n"), "restored from a back-up") {
+		t.Errorf("the operator was told %q", warned)
+	}
+}
+
+// A damaged back-up is not restored, and an archive cannot write outside of its folder.
+func TestADamagedBackupIsRefused(t *testing.T) {
+	s := small(2)
+	tmp := t.TempDir()
+	r := open(t, filepath.Join(tmp, "state"), &s, nil)
+	saved := filepath.Join(tmp, "saved")
+	r.backUp(saved, BackupOptions{})
+	for _, name := range []string{"store/values.json", "files/" + models.PublishedFile} {
+		path := filepath.Join(saved, filepath.FromSlash(name))
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[len(b)/2] ^= 1
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Restore(saved, filepath.Join(tmp, "restored"))
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is damaged: %v", name, err)
+		}
+		b[len(b)/2] ^= 1
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"../x", "store/../../x", "/x", "files/", "other/x", "files/..", `files/a\b`} {
+		if validBackupName(name) {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	var whole bytes.Buffer
+	if err := r.c.WriteBackup(&whole, BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cut := bytes.NewReader(whole.Bytes()[:whole.Len()/2])
+	if _, err := ReceiveBackup(cut, filepath.Join(tmp, "cut")); err == nil {
+		t.Error("half an archive is accepted")
+	}
+}
