@@ -35,6 +35,7 @@ type serveFlags struct {
 	metrics, config                                    string
 	printConfig                                        bool
 	logs                                               logFlags
+	limits                                             limitFlags
 }
 
 const serveLong = `
@@ -79,14 +80,15 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz on this `address`, without TLS")
 	fl.StringVar(&f.logs.format, "log-format", "auto", "`auto`, text or json; auto: lines for people on a terminal")
 	fl.StringVar(&f.logs.level, "log-level", "", "`debug`, info, warn or error; default: info, on a terminal warn")
+	f.limits.flags(fl)
 	fl.BoolVar(&f.newPin, "new-pin", false, "replace a lost certificate although devices know its pin")
 	fl.StringVar(&f.config, "config", "", "TOML `file` with the same keys as these flags, which win over it")
 	fl.BoolVar(&f.printConfig, "print-config", false, "print the configuration as a file for --config, and stop")
 	fl.BoolVar(&f.repair, "repair", false, "move damaged files of the state folder aside, list what was lost, and stop")
 	a.describe(c, serveDetails,
 		flagsUnder("Server", "listen state metrics config",
-			"print-config name cert cert-key new-pin insecure log-format log-level "+
-				"repair"),
+			"print-config name cert cert-key new-pin insecure connections address-connections "+
+				"log-format log-level repair"),
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
@@ -326,8 +328,10 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 		w.URL = "http://" + reachable(l.Addr())
 	}
 	config := c.Config()
+	if config.Limits, err = f.limits.limits(); err != nil {
+		return err
+	}
 	c.SetAdminToken(w.Admin)
-	config.Limits = rpc.Limits{AddressConns: 4096, Conns: 8192, AddressRate: -1, KeyRate: 200}
 	config.Fault = func(call string, err error) { a.log.Error("internal error", "call", call, "error", err) }
 	server, err := rpc.NewServer(config)
 	if err != nil {
