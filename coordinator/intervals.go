@@ -12,7 +12,7 @@ import (
 //   - During rounds: when the next one should begin.
 //   - While it waits for devices or for an operator: after half the time that it has waited so far, at least
 //     MinInterval, since what has just begun to wait often ends soon.
-//   - If all rounds are done: the same, at least IdleInterval, or when the next run is due.
+//   - If all rounds are done: the same, at least IdleInterval, or just after the next scheduled start.
 //
 // No interval exceeds MaxInterval unless the rate requires it, and each varies at random by a quarter, so
 // that devices do not come all at once.
@@ -46,7 +46,14 @@ const testInterval = 50 * time.Millisecond
 // after is when a device that has nothing to do should check in again. It does not depend on what the
 // device or others did in the round in progress: under a privacy guarantee that is secret.
 func (c *Coordinator) after(now time.Time) time.Duration {
-	wait := max(c.interval(now), c.pollEvery(c.devices.ActiveCount()))
+	every := c.pollEvery(c.devices.ActiveCount())
+	if state, _ := c.progress.get(); state == BetweenRuns {
+		if left := c.schedule.Next(now).Sub(now); left <= c.opt.CheckIns.MaxInterval {
+			spread := max(every, c.opt.CheckIns.MinInterval) // after the start, not all at once
+			return left + time.Duration(rand.Float64()*float64(spread))
+		}
+	}
+	wait := max(c.interval(now), every)
 	return time.Duration(float64(wait) * (0.75 + 0.5*rand.Float64()))
 }
 
@@ -61,7 +68,7 @@ func (c *Coordinator) interval(now time.Time) time.Duration {
 	switch state {
 	case Training, Evaluating:
 		return c.roundInterval(now)
-	case Finished, BudgetSpent, Stopped:
+	case BetweenRuns, Finished, BudgetSpent, Stopped, Outdated:
 		least = p.IdleInterval
 	case WaitingForDevices:
 		if last := c.devices.LastEnrolment(); last.After(since) {

@@ -84,6 +84,31 @@ func TestIdleDevicesCheckInRarely(t *testing.T) {
 	}
 }
 
+// Between runs devices check in just after the next scheduled start.
+func TestDevicesCheckInAfterAScheduledStart(t *testing.T) {
+	now := time.Date(2031, 5, 6, 2, 30, 0, 0, time.UTC)
+	c, err := Open(Options{
+		Dir: filepath.Join(t.TempDir(), "state"), Schedule: "daily@03:00", Now: func() time.Time { return now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Begin(small(2), stock(10)); err != nil {
+		t.Fatal(err)
+	}
+	c.progress.set(BetweenRuns, "")
+	for range 100 {
+		if after := c.after(now); after < 30*time.Minute || after > 31*time.Minute {
+			t.Fatalf("half an hour before the start a device is told to come after %v", after)
+		}
+	}
+	now = now.Add(2 * time.Hour)
+	if after := c.after(now); after > c.opt.CheckIns.MaxInterval*5/4 {
+		t.Errorf("after the start a device is told to come after %v", after)
+	}
+}
+
 // If sampling is claimed, round ends and answers to devices do not reveal the sample: a round ends when its
 // deadline passes and not before, whichever devices are drawn, report, are slow or stay away.
 func TestTimeRevealsNothingOfTheSample(t *testing.T) {

@@ -223,7 +223,7 @@ func (w *collecting) refill() {
 // are for a sum that would be discarded and cost budget all the same.
 func (w *collecting) decide() (closed, discarded bool) {
 	r := w.round
-	w.devices.Missed(r.Silent(), w.began)
+	expected := w.devices.Missed(r.Silent(), w.began, w.now())
 	minimum := w.least()
 	if r.Count() >= minimum || r.Exhausted() {
 		return true, false
@@ -241,7 +241,9 @@ func (w *collecting) decide() (closed, discarded bool) {
 	case w.passed == maxDeadlines-1:
 		return true, true
 	default:
-		w.passed++
+		if !expected { // devices that were told to come later are waited for
+			w.passed++
+		}
 		w.progress.set(Training, w.tooFew(w.task, r.Count(), w.expected, minimum))
 	}
 	r.Extend(w.now(), w.settings().Deadline)

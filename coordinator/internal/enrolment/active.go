@@ -11,7 +11,8 @@ import (
 // presence is when a device was heard of. Check-ins change it without the registry's lock.
 type presence struct {
 	seen   atomic.Int64 // in Unix nanoseconds; 0 for never
-	due    atomic.Int64 // until when the device counts as active
+	told   atomic.Int64 // when it was told to check in
+	due    atomic.Int64 // until when the device counts as active: told, and a grace period
 	missed atomic.Bool  // it was in a cohort and was not heard of until the deadline
 	// program is the number of its program, from 1; 0 if it is unknown.
 	program atomic.Uint32
@@ -94,6 +95,7 @@ func (r *Registry) Seen(id uint32, now time.Time, next time.Duration) {
 	at := now.UnixNano()
 	was := d.isActive(at)
 	d.seen.Store(at)
+	d.told.Store(now.Add(next).UnixNano())
 	d.due.Store(now.Add(next + Grace(next)).UnixNano())
 	d.missed.Store(false)
 	if !was {
@@ -117,16 +119,22 @@ func (r *Registry) ShiftTimes(by time.Duration) {
 }
 
 // Missed notes that a cohort's deadline has passed: its devices that were not heard of since a time are
-// overdue until they check in.
-func (r *Registry) Missed(cohort []uint32, since time.Time) {
+// overdue until they check in. Devices that were told to come later are not: expected reports whether there
+// are any.
+func (r *Registry) Missed(cohort []uint32, since, now time.Time) (expected bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, id := range cohort {
 		d := r.devices[id]
-		if d != nil && d.barred == "" && d.seen.Load() < since.UnixNano() && !d.missed.Swap(true) {
+		switch {
+		case d == nil || d.barred != "" || d.seen.Load() >= since.UnixNano():
+		case d.told.Load() > now.UnixNano():
+			expected = true
+		case !d.missed.Swap(true):
 			r.active.valid = false
 		}
 	}
+	return expected
 }
 
 // ActiveCount is the number of devices that were active when they were last counted.

@@ -49,11 +49,13 @@ func TestActiveDevices(t *testing.T) {
 	if got := r.Members(later); !slices.Equal(got, []uint32{3, 4, 5}) {
 		t.Errorf("enrolled devices: %v, expected 3, 4 and 5", got)
 	}
-	r.Missed([]uint32{4, 5}, later.Add(time.Second)) // neither was heard of since
+	r.Missed([]uint32{4, 5}, later.Add(time.Second), later.Add(time.Second)) // 5 was told to come later
+	r.isActive(t, later, 5)
+	r.Missed([]uint32{4, 5}, later.Add(time.Second), later.Add(time.Hour)) // neither was heard of since
 	r.isActive(t, later)
 	r.Seen(5, later.Add(2*time.Second), time.Minute)
 	r.isActive(t, later.Add(2*time.Second), 5)
-	r.Missed([]uint32{5}, later.Add(time.Second))
+	r.Missed([]uint32{5}, later.Add(time.Second), later.Add(time.Hour))
 	r.isActive(t, later.Add(2*time.Second), 5)
 }
 
