@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/catalogue"
+	"github.com/tacit-rec/tacit/coordinator/internal/schedule"
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/pb"
 )
@@ -164,6 +165,12 @@ func (c *Coordinator) EndRun() error {
 			fmt.Errorf("run %d is over already: tacit admin begin begins another one", c.runNumber()))
 	}
 	return c.requests.setEnd(c.runHex())
+}
+
+// CheckSchedule reports why a text cannot be Options.Schedule.
+func CheckSchedule(text string) error {
+	_, err := schedule.Parse(text)
+	return err
 }
 
 // keepSchedule begins a run when the schedule says so. A start that is not possible is skipped.

@@ -49,7 +49,11 @@ func (a *app) fail(err error) int {
 	}
 	if l := a.records.Load(); l != nil {
 		if code != exitStopped {
-			l.Error(f.Message, "hint", f.Hint, "exit_code", code)
+			fields := []any{"exit_code", code}
+			if f.Hint != "" {
+				fields = append(fields, "hint", f.Hint)
+			}
+			l.Error(f.Message, fields...)
 		}
 		return code
 	}

@@ -65,7 +65,7 @@ func networkSpec(c *cobra.Command, words []string, settings func() []experiment.
 func coordinatorSettings(s *experiment.Spec, f *serveFlags) coordinator.Settings {
 	out := coordinator.Settings{
 		Name: f.name, Method: s.Method, Params: map[string]string{}, Config: s.Config,
-		Masked: s.Secagg == "on", GroupSize: f.groupSize,
+		Masked: s.Secagg == "on", GroupSize: f.groupSize, Runs: f.runs,
 		Devices: f.devices, Goal: f.goal, Minimum: f.minShare, Deadline: f.deadline, EvalEvery: f.evalEvery,
 		Deterministic: f.deterministic, Seed: s.Seed,
 	}

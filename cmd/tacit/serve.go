@@ -27,12 +27,12 @@ import (
 // serveFlags are the flags of a coordinator that are not settings of an experiment.
 type serveFlags struct {
 	state, listen, cert, key, name, dataDir, catalogue string
-	devices, evalEvery, groupSize                      int
+	devices, evalEvery, groupSize, runs                int
 	goal, minShare                                     float64
 	deadline                                           time.Duration
 	insecure, deterministic, repair, newPin            bool
 	users, rowColumns                                  []string
-	metrics, config                                    string
+	metrics, config, schedule                          string
 	printConfig                                        bool
 	logs                                               logFlags
 	limits                                             limitFlags
@@ -54,7 +54,7 @@ tokens in the state folder. Evaluations (--eval-every) are masked sums over 10 d
 const serveExample = `  tacit serve                          # then, in two other terminals:
   tacit fleet -d ml-100k
   tacit device -d ml-100k --user 7
-  tacit serve -d ml-100k -m tacit --devices 943 --state run1
+  tacit serve -d ml-100k -m tacit --devices 943 --schedule daily@03:00
   tacit serve --catalogue items.csv -m fedmf --devices 5000 --dp epsilon=8 --cohort poisson:0.1
   tacit serve --listen :7633 --cert cert.pem --cert-key key.pem`
 
@@ -82,6 +82,7 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.logs.level, "log-level", "", "`debug`, info, warn or error; default: info, on a terminal warn")
 	f.limits.flags(fl)
 	fl.BoolVar(&f.newPin, "new-pin", false, "replace a lost certificate although devices know its pin")
+	fl.StringVar(&f.schedule, "schedule", "", "when runs start, in UTC: daily@03:00, hourly, every:6h")
 	fl.StringVar(&f.config, "config", "", "TOML `file` with the same keys as these flags, which win over it")
 	fl.BoolVar(&f.printConfig, "print-config", false, "print the configuration as a file for --config, and stop")
 	fl.BoolVar(&f.repair, "repair", false, "move damaged files of the state folder aside, list what was lost, and stop")
@@ -89,10 +90,10 @@ func (a *app) serveCmd() *cobra.Command {
 		flagsUnder("Server", "listen state metrics config",
 			"print-config name cert cert-key new-pin insecure connections address-connections "+
 				"log-format log-level repair"),
-		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
+		flagsUnder("Run", "data catalogue method rounds devices cohort deadline schedule",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
-		flagsUnder("Privacy", "dp secagg eval-every", "group-size"))
+		flagsUnder("Privacy", "dp secagg eval-every", "group-size runs"))
 	c.RunE = func(c *cobra.Command, words []string) error {
 		words, err := f.configure(c, words)
 		switch {
@@ -124,8 +125,7 @@ func (a *app) serveCmd() *cobra.Command {
 // runFlags adds the flags that say how rounds are run.
 func (f *serveFlags) runFlags(c *cobra.Command) {
 	fl := c.Flags()
-	fl.IntVar(&f.devices, "devices", 0, "devices of the run, which starts when all have enrolled; with -d, default: "+
-		"all users")
+	fl.IntVar(&f.devices, "devices", 0, "devices with which the first round starts; with -d, default: all users")
 	fl.Float64Var(&f.goal, "goal", 1, "fraction of a cohort that ends a round early")
 	fl.Float64Var(&f.minShare, "min-share", 0.5,
 		"fraction of a cohort that a round waits for, even past its deadline")
@@ -137,6 +137,7 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 		"0: whole "+
 		"cohort")
 	oldFlag(fl, "bucket", "group-size")
+	fl.IntVar(&f.runs, "runs", 1, "runs that share the privacy budget of --dp")
 	fl.StringArrayVar(&f.users, "user-column", nil, "user feature and its categories, such as "+
 		"'age=18-24|25-34|unknown' (repeatable)")
 	fl.StringArrayVar(&f.rowColumns, "row-column", nil, "interaction feature, such as "+
@@ -153,8 +154,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 	if err := a.setLog(&f.logs); err != nil {
 		return err
 	}
+	if err := coordinator.CheckSchedule(f.schedule); err != nil {
+		return input(err, "")
+	}
 	opt := coordinator.Options{
 		Dir: f.state, Warn: func(text string) { a.log.Warn(text) }, Info: a.log.Info, Event: a.roundEnded,
+		Schedule: f.schedule,
 	}
 	if spec != nil {
 		var err error
