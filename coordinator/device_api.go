@@ -378,8 +378,9 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 	if a.IsLate(id, r, out.State) {
 		d.collection.StepTime.NoteLate()
 	}
-	if out.State == pb.MaskResponse_SUMMED {
-		out.AfterMs = uint32(d.after(d.now()).Milliseconds())
+	if out.State == pb.MaskResponse_SUMMED { // soon: the next round begins, or there is none
+		after := max(2*time.Second, d.pollEvery(d.devices.ActiveCount()))
+		out.AfterMs = uint32(min(d.after(d.now()), after).Milliseconds())
 	}
 	return out, nil
 }

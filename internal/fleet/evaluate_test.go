@@ -26,7 +26,7 @@ func TestEvaluationEqualsTheSimulation(t *testing.T) {
 		dp     string
 		masked bool
 		bucket int
-	}{{"none", false, 0}, {policy, false, 0}, {policy, true, 0}, {policy, true, 12}} {
+	}{{"none", false, 0}, {policy, false, 0}, {policy, true, 0}, {policy, true, 14}} {
 		t.Run(fmt.Sprintf("%.4s masked %v bucket %d", c.dp, c.masked, c.bucket), func(t *testing.T) {
 			t.Parallel()
 			split := world(t)
