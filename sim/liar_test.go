@@ -13,6 +13,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
 )
 
 // lie is a number of a lying update, as a fraction of the range of its slot.
@@ -115,7 +116,12 @@ func ranged(t *testing.T, items int) map[string]func() method.Method {
 	add := func(name string, e method.Entry, params ...string) {
 		out[name] = func() method.Method {
 			m := e.New()
-			configure(t, m, params...)
+			configure(t, m)
+			for i := 0; i < len(params); i += 2 {
+				if param.Set(m, params[i], params[i+1]) != nil && params[i] == "items" {
+					t.Fatalf("%s has no parameter %s", name, params[i])
+				}
+			}
 			return m
 		}
 	}

@@ -92,7 +92,7 @@ func (p *Plan) CheckMaskable() error {
 			"--dp epsilon=8")
 	}
 	return errors.New("secure aggregation requires a bound on each number, and this method does not declare the " +
-		"range of its numbers: add --dp epsilon=8, use a method that does (tacit, ials), or omit --secagg")
+		"range of its numbers: add --dp epsilon=8, use a method that does (tacit, ials, ease), or omit --secagg")
 }
 
 // digits is the number of integers that encode one number of a slot.

@@ -33,7 +33,7 @@ func (m *EASE) Slots(items int) []method.Slot {
 		},
 		easeGram: {
 			Name: "gram", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: SymmetricRows(items).Dim(),
-			Doc: "1 for each pair of a device's items; half of the symmetric matrix",
+			Range: 1, Doc: "1 for each pair of a device's items; half of the symmetric matrix",
 		},
 		easeScore: {Name: "score", Scope: method.Ephemeral, Rows: 1, Dim: items, Doc: "scores of all items"},
 	}

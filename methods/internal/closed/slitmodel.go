@@ -68,8 +68,8 @@ func CountOnce(w *method.Work, list []uint32, first uint32, count *method.View) 
 func (s Slit) Weights(keep []bool, past []float32, stride int, next []float32, wide int, dst []float32) {
 	n := len(keep)
 	clear(dst)
-	d := SymmetricRows(n).Whole(past, stride, s.Reg, keep)
-	if !d.Factor() {
+	d := SymmetricRows(n).Factored(past, stride, s.Reg, keep)
+	if d == nil {
 		return
 	}
 	for i := range n {

@@ -40,6 +40,20 @@ func (n SymmetricRows) Whole(rows []float32, stride int, ridge float64, keep []b
 	return d
 }
 
+// Factored returns the Cholesky factor of Whole. Sums of honest devices are positive semidefinite; if a
+// lie makes the matrix indefinite, it takes the smallest of ten, a hundred, ... times the ridge that helps.
+// It returns nil if none does.
+func (n SymmetricRows) Factored(rows []float32, stride int, ridge float64, keep []bool) *Dense {
+	for range 9 {
+		d := n.Whole(rows, stride, ridge, keep)
+		if d.Factor() {
+			return d
+		}
+		ridge *= 10
+	}
+	return nil
+}
+
 // FrequentItems reports which items at least few devices have. The first number of each
 // row of counts is the item's count.
 func FrequentItems(counts []float32, n, stride, few int) []bool {
@@ -66,8 +80,8 @@ func (n SymmetricRows) Pairs(items []uint32, base uint32, v *method.View) {
 // items not in keep are zero.
 func (n SymmetricRows) Ease(keep []bool, gram []float32, stride int, reg float64, dst []float32, wide int) {
 	clear(dst)
-	d := n.Whole(gram, stride, reg, keep)
-	if !d.Factor() {
+	d := n.Factored(gram, stride, reg, keep)
+	if d == nil {
 		return
 	}
 	p := d.Inverse()
