@@ -1,0 +1,55 @@
+package fleet_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+)
+
+// Devices recompute the guarantee from the plan of a real coordinator and answer its tasks, whatever the
+// policy, the cohort and the masks.
+func TestDevicesAnswerHonestTasksOfEveryMode(t *testing.T) {
+	for name, mode := range map[string]struct {
+		policy, cohort string
+		masked         bool
+		group, runs    int
+	}{
+		"central, count":     {"epsilon=50,delta=1e-3,clip=0.5", "20", false, 0, 1},
+		"central, share":     {"epsilon=50,delta=1e-3,clip=0.5", "50%", false, 0, 3},
+		"central, poisson":   {"epsilon=50,delta=1e-3,clip=0.5,row-clip=0.2", "poisson:0.5", false, 0, 1},
+		"central, adaptive":  {"epsilon=50,delta=1e-3,adaptive=geometric,bit-noise=40", "all", false, 0, 2},
+		"central, masked":    {"epsilon=50,delta=1e-3,clip=0.5", "all", true, 15, 1},
+		"given noise":        {"noise=2,delta=1e-3,clip=0.5", "all", false, 0, 1},
+		"tree, cycle":        {"epsilon=50,delta=1e-3,mechanism=tree", "cycle:10", false, 0, 2},
+		"distributed":        {"epsilon=50,delta=1e-3,trust=distributed,min-devices=12", "all", true, 0, 2},
+		"distributed, group": {"epsilon=50,delta=1e-3,trust=distributed,min-devices=8", "all", true, 15, 1},
+		"distributed, adaptive": {
+			"epsilon=50,delta=1e-3,trust=distributed,min-devices=12,adaptive=geometric,bit-noise=80", "all", true, 0, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			split := world(t)
+			s := settings(split, "pfedrec", "dim", "4")
+			if err := s.DP.UnmarshalText([]byte(mode.policy)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Cohort.UnmarshalText([]byte(mode.cohort)); err != nil {
+				t.Fatal(err)
+			}
+			s.Mean, s.Masked, s.GroupSize, s.Rounds, s.Runs = aggregate.Fixed, mode.masked, mode.group, 2, mode.runs
+			sampled := name == "central, poisson" || name == "central, count" || name == "central, share"
+			if sampled { // such a round ends at its deadline, whatever the sample is
+				s.Deadline = time.Second
+			}
+			r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+			f := r.run(nil, uint32(s.Rounds))
+			want := int64(s.Cohort.Expected(split.Users())) * int64(s.Rounds)
+			if n := f.Stats().Counted; n != want && !sampled || n == 0 {
+				t.Errorf("%d reports were counted, want %d", n, want)
+			}
+		})
+	}
+}
