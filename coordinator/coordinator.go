@@ -171,7 +171,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	}
 	c.progress.trouble = c.trouble
 	c.latest.Store(&current{})
-	c.progress.info, c.progress.now = opt.Info, c.opt.Now
+	c.progress.info, c.progress.warn, c.progress.now = opt.Info, opt.Warn, c.opt.Now
 	c.progress.set(Starting, "starting")
 	c.life, c.kill = context.WithCancel(context.Background())
 	defer func() {

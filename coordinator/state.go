@@ -33,6 +33,7 @@ func (s State) over() bool {
 // progress is what people and devices see of a coordinator while it runs.
 type progress struct {
 	info func(message string, fields ...any) // records changes of the state; may be nil
+	warn func(string)                        // receives changes that need the operator's attention; may be nil
 	now  func() time.Time                    // nil means time.Now
 
 	mu        sync.Mutex
@@ -55,6 +56,9 @@ func (p *progress) set(s State, message string) {
 	defer p.mu.Unlock()
 	if p.info != nil && p.state != s {
 		p.info("state changed", "state", string(s), "message", message)
+	}
+	if p.warn != nil && p.state != s && (s == BudgetSpent || s == Stopped) {
+		p.warn("training has ended before its last round: " + message)
 	}
 	if p.state != s {
 		p.since = time.Now()
