@@ -144,5 +144,6 @@ func (c *Coordinator) warnOfSmallBudget() {
 		return
 	}
 	c.opt.Warn(fmt.Sprintf("noise=%g costs epsilon %.4g over %d rounds, and the budget is %g: training ends when it "+
-		"is spent; omit noise, and it is chosen for all rounds", g.Noise, g.Total.Epsilon, c.settings().Rounds, g.Epsilon))
+		"is spent; omit noise, and it is chosen for all rounds", g.Noise, g.Total.Epsilon, c.settings().Rounds,
+		g.Epsilon))
 }
