@@ -154,6 +154,7 @@ func (c *Coordinator) beginAt(b *start) error {
 // startRun starts a run that is on disk: nothing of the run before but its model remains. It may be
 // repeated until the first version of the run is on disk.
 func (c *Coordinator) startRun(b *start) error {
+	c.progress.set(Starting, fmt.Sprintf("run %d begins", b.number))
 	c.latest.Store(&b.current)
 	c.models.Begin(b.id)
 	c.catalogue.Set(b.items, b.features)

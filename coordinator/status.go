@@ -93,7 +93,9 @@ func (c *Coordinator) runStatus() RunStatus {
 		Deterministic: settings.Deterministic, Masked: settings.Masked,
 	}
 	if v := c.models.Newest(); v != nil {
-		s.Round, s.Items = v.Round, v.Items
+		if s.Items = v.Items; v.Run == s.Run { // otherwise the run begins just now
+			s.Round = v.Round
+		}
 	}
 	if open := c.collection.Open(); open != nil {
 		s.Counted, s.Expected = open.Progress()
