@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/wire"
@@ -250,7 +251,10 @@ func enrolDirectly(t *testing.T, r *harness, n int) {
 	t.Helper()
 	for i := range n {
 		key, id := keyOf(i).Public().(ed25519.PublicKey), uint32(i)
-		if _, _, err := r.c.devices.Enrol(key, r.token, &id, wire.MaxDevices, r.c.now()); err != nil {
+		_, _, err := r.c.devices.Enrol(enrolment.Request{
+			Key: key, Token: r.token, Wanted: &id, Limit: wire.MaxDevices, Now: r.c.now(),
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
