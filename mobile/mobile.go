@@ -42,9 +42,13 @@ type Eligibility interface {
 
 // Listener receives the result of each step. It is called from another thread.
 type Listener interface {
-	// Stepped receives the result of a step as JSON, and the text of its error or an empty string.
-	Stepped(step string, failure string)
+	// Stepped receives the result of a step as JSON, and the code and the text of its error or empty strings.
+	Stepped(step string, code string, failure string)
 }
+
+// ErrorCode returns a stable code of an error that a method of this package returned, such as wrong_pin,
+// revoked, no_model or unavailable. See device.ErrorCode.
+func ErrorCode(err error) string { return device.ErrorCode(err) }
 
 // Device is one device. Any thread may call its methods. Step and Forget may take minutes, run one
 // after the other, and return early after Cancel. The other methods do not wait for them.
@@ -141,7 +145,7 @@ func (d *Device) Step(l Listener) (int64, error) {
 		if err != nil {
 			failure = err.Error()
 		}
-		l.Stepped(text(out), failure)
+		l.Stepped(text(out), device.ErrorCode(err), failure)
 	}
 	return out.After.Milliseconds(), err
 }

@@ -14,7 +14,9 @@ func (g *guard) Ready() string { return g.why }
 
 type listener struct{ steps []string }
 
-func (l *listener) Stepped(step, failure string) { l.steps = append(l.steps, step+failure) }
+func (l *listener) Stepped(step, code, failure string) {
+	l.steps = append(l.steps, step+code+failure)
+}
 
 func TestAppDevice(t *testing.T) {
 	c := mobile.NewConfig()

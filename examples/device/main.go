@@ -26,7 +26,9 @@ quit`
 // printer prints the result of each step. An app would show it in its settings.
 type printer struct{}
 
-func (printer) Stepped(step, failure string) { fmt.Println(strings.TrimSpace(step + " " + failure)) }
+func (printer) Stepped(step, code, failure string) {
+	fmt.Println(strings.Join(strings.Fields(step+" "+code+" "+failure), " "))
+}
 
 // alwaysReady lets the device take part at any time. A phone checks for power and an unmetered network.
 type alwaysReady struct{}
@@ -91,6 +93,9 @@ func show(d *mobile.Device) error {
 	list, err := d.Recommend(5)
 	if err != nil {
 		return err
+	}
+	if list.Note() != "" {
+		fmt.Println(list.Note())
 	}
 	for i := range list.Size() {
 		p := list.At(i)
