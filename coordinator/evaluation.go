@@ -88,7 +88,7 @@ func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(*masked.
 		return evaluation.Skipped(fmt.Sprintf("fewer than %d devices are present, too few for a masked sum", n))
 	}
 	task.Attempt = c.nextAttempt()
-	_, err := c.attempt(ctx, task, cohort, nil, func(s *masked.Sum) error {
+	_, _, err := c.attempt(ctx, task, cohort, nil, func(s *masked.Sum) error {
 		if len(s.Devices) == 0 {
 			return evaluation.Skipped("the sum exceeds what honest devices can send")
 		}

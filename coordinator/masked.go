@@ -14,6 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/privacy"
+	"github.com/tacit-rec/tacit/privacy/secagg"
 	"github.com/tacit-rec/tacit/wire"
 )
 
@@ -63,6 +64,9 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 		if len(devices) < n.minDevices(pb.Kind_TRAIN) {
 			return empty, cohort, nil
 		}
+		if here := n.activeOf(devices); tried > 1 && len(here) >= n.minDevices(pb.Kind_TRAIN) {
+			devices = here // the sum needs a fraction of those that are invited
+		}
 		if byCheckIn {
 			var err error
 			devices, err = n.gather(ctx, devices, attendance)
@@ -76,15 +80,19 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 		}
 		task.Attempt = n.nextAttempt()
 		began := n.now()
-		sum, err := n.attempt(ctx, task, devices, &b, func(s *masked.Sum) error {
+		a, sum, err := n.attempt(ctx, task, devices, &b, func(s *masked.Sum) error {
 			return s.Write(n.st, n.sumLog(task))
 		})
-		if a := n.collection.LastAttempt(); a != nil {
+		n.devices.Missed(devices, began, n.now())
+		if a != nil {
 			a.Observe(attendance, masked.Failed(err))
+		}
+		if !byCheckIn {
+			devices = cohort
 		}
 		if masked.Failed(err) {
 			n.progress.count("attempts_ended", 1)
-			if n.collection.LastAttempt().Revealed() {
+			if a != nil && a.Revealed() {
 				n.exclude(attendance, nil)
 				return &masked.Sum{Revealing: true}, devices, nil
 			}
@@ -207,15 +215,18 @@ func (c *Coordinator) minDevices(kind pb.Kind) int {
 }
 
 // attempt attempts a masked sum once. b is the bound of a training round. Devices learn that they
-// are in the sum when keep has returned.
+// are in the sum when keep has returned. The attempt is nil if it did not begin.
 func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint32, b *privacy.Bound,
 	keep func(*masked.Sum) error,
-) (*masked.Sum, error) {
+) (*masked.Attempt, *masked.Sum, error) {
 	sensitivity := 0.0
 	if b != nil && !task.Bound.PerSlot {
 		sensitivity = b.Sensitivity(int(task.Length) - 1)
 	}
 	cohort = c.admitted(cohort)
+	if least := c.minDevices(task.Kind); len(cohort) < least {
+		return nil, nil, fmt.Errorf("%w: %d devices, at least %d required", secagg.ErrTooFew, len(cohort), least)
+	}
 	a, err := masked.NewAttempt(masked.AttemptConfig{
 		Task: task, Cohort: cohort, Model: sha256.Sum256(c.models.Signed().Body),
 		Seed: c.groupSeed(), GroupSize: c.settings().GroupSize, MinDevices: c.minDevices(task.Kind),
@@ -229,17 +240,26 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		BeforeSum:    func() error { return c.fault("unmasking") },
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.collection.EnterAttempt(a)
 	defer c.collection.Uploads.Clear()
 	sum, err := a.Run(ctx, keep)
-	return sum, errors.Join(err, c.excludeLiars(task.Round, a.Liars()))
+	return a, sum, errors.Join(err, c.excludeLiars(task.Round, a.Liars()))
 }
 
 // admitted removes excluded devices from a cohort.
 func (c *Coordinator) admitted(cohort []uint32) []uint32 {
 	return slices.DeleteFunc(slices.Clone(cohort), func(id uint32) bool { return c.devices.Barred(id) != "" })
+}
+
+// activeOf removes the devices that are overdue from a cohort.
+func (n *network) activeOf(cohort []uint32) []uint32 {
+	active := n.devices.Active(n.now())
+	return slices.DeleteFunc(slices.Clone(cohort), func(id uint32) bool {
+		_, found := slices.BinarySearch(active, id)
+		return !found
+	})
 }
 
 // excludeLiars excludes devices that broke the protocol in a round. The coordinator has seen the proof

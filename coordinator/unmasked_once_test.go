@@ -100,3 +100,20 @@ func TestAnAttemptBeforeRevealIsRetried(t *testing.T) {
 		t.Errorf("devices %v are in the sum, expected all", in)
 	}
 }
+
+// Half of the devices are gone: the first attempt fails for lack of devices, the next one is among those
+// that are there.
+func TestAnotherAttemptIsAmongThoseThatAreThere(t *testing.T) {
+	const n, here = 24, 12
+	s := bareSmall(n)
+	s.Rounds, s.Deadline = 1, time.Second
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.enrolled(n)
+	r.playMasked(d[:here], 1)
+	if in := r.counted(0); len(in) != here {
+		t.Errorf("devices %v are in the sum, expected %d", in, here)
+	}
+	if ended := r.c.Status().Counts["attempts_ended"]; ended == 0 {
+		t.Error("the first attempt did not fail")
+	}
+}
