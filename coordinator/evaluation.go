@@ -109,6 +109,14 @@ func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(*masked.
 	return err
 }
 
+// countsAfter reports whether devices count their items after round t although they do not evaluate: after
+// the first round and, if it did not succeed, after the last one.
+func (c *Coordinator) countsAfter(t int) bool {
+	s := c.settings()
+	return s.CountItems && c.engine.Stack == nil && !c.evaluations.Counted() &&
+		len(c.catalogue.Current().Popular) == 0 && (t == 0 || t+1 == s.Rounds)
+}
+
 // countItems asks devices, once in a run, which items they have: popularity, as a baseline. Only the
 // number of devices that have an item is known.
 func (c *Coordinator) countItems(ctx context.Context, t int) error {

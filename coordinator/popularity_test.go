@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tacit-rec/tacit/wire"
 )
@@ -71,4 +72,26 @@ func (r *harness) count(devices []*counter, rounds int) {
 		}
 	}
 	waitFor(r.t, "the round", func() bool { return r.c.Status().Round >= rounds })
+}
+
+// With count-items devices count their items once, in a masked sum, although nobody evaluates.
+func TestItemsAreCountedWithoutEvaluations(t *testing.T) {
+	s := small(12)
+	s.Rounds, s.CountItems, s.Deadline = 2, true, time.Minute
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	if err := r.attend(r.enrolled(12)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.c.catalogue.Current().Popular, popular(idsTo(12), 10); !slices.Equal(got, want) {
+		t.Errorf("popular are %v, want %v", got, want)
+	}
+	if n := len(r.c.Status().Evaluations); n != 0 || !r.c.evaluations.Counted() {
+		t.Errorf("%d evaluations", n)
+	}
+	few, private := small(9), withDP(small(20), "epsilon=8,delta=1e-3")
+	for _, s := range []Settings{few, private} {
+		if s.CountItems = true; s.Check() == nil {
+			t.Errorf("%d devices and %s may count items", s.Devices, textOf(s.DP))
+		}
+	}
 }

@@ -216,6 +216,12 @@ func (c *Coordinator) runRound(ctx context.Context) error {
 			return err
 		}
 	}
+	if !evaluates && c.countsAfter(t) {
+		why := ""
+		if err := c.countItems(ctx, t); err != nil && !isSkipped(err, &why) {
+			return err
+		}
+	}
 	if c.opt.Event != nil {
 		c.opt.Event(event)
 	}

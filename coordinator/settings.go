@@ -51,6 +51,10 @@ type Settings struct {
 
 	// EvalEvery is the number of rounds between evaluations by devices; 0 for none.
 	EvalEvery int `json:"eval_every"`
+	// CountItems lets devices count their items once in a run, in a masked sum, also without evaluations:
+	// devices without a history then recommend popular items. It is for methods that do not count items
+	// themselves, and not possible with DP.
+	CountItems bool `json:"count_items,omitempty"`
 	// Deterministic takes all randomness from Seed, which devices know. It is for tests that compare
 	// with a simulation; real devices refuse it.
 	Deterministic bool   `json:"deterministic"`
@@ -108,6 +112,12 @@ func (s *Settings) checkEvaluation() error {
 	switch {
 	case s.EvalEvery < 0:
 		return fmt.Errorf("eval-every = %d: must be 0 or more", s.EvalEvery)
+	case s.CountItems && s.DP.On():
+		return errors.New("count-items with dp: no guarantee would cover the counts; omit --count-items, and use a " +
+			"method that counts items while it trains (tacit-private, ials)")
+	case s.CountItems && s.Devices < privacy.MinMaskedSum:
+		return fmt.Errorf("count-items: a masked sum requires at least %d devices, and the run is for %d; omit "+
+			"--count-items", privacy.MinMaskedSum, s.Devices)
 	case s.EvalEvery == 0:
 	case s.Devices < privacy.MinMaskedSum:
 		return fmt.Errorf("eval-every = %d: an evaluation requires at least %d devices, and the run is for %d; "+

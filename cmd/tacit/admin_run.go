@@ -43,7 +43,7 @@ settings, the next run starts from the last model with the settings of the run b
 			"name goal min-share user-column row-column deterministic preset batch negatives mean server keep "+
 				"bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
-		flagsUnder("Privacy", "dp secagg eval-every", "group-size runs"),
+		flagsUnder("Privacy", "dp secagg eval-every", "count-items group-size runs"),
 		connectGroup)
 	c.RunE = func(c *cobra.Command, words []string) error {
 		if len(words) == 0 && len(settings()) == 0 && f.catalogue == "" {

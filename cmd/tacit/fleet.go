@@ -81,7 +81,7 @@ func (a *app) fleetCmd() *cobra.Command {
 		flagsUnder("Run", "method rounds cohort", "devices deadline goal min-share user-column row-column "+
 			"deterministic "+
 			"preset protocol batch negatives mean server keep bits seed"),
-		flagsUnder("Privacy", "dp secagg eval-every", "group-size runs"),
+		flagsUnder("Privacy", "dp secagg eval-every", "count-items group-size runs"),
 		connectGroup)
 	c.RunE = func(c *cobra.Command, words []string) error {
 		spec, err := networkSpec(c, words, settings, &f.serve)

@@ -67,6 +67,7 @@ func coordinatorSettings(s *experiment.Spec, f *serveFlags) coordinator.Settings
 		Name: f.name, Method: s.Method, Params: map[string]string{}, Config: s.Config,
 		Masked: s.Secagg == "on", GroupSize: f.groupSize, Runs: f.runs,
 		Devices: f.devices, Goal: f.goal, Minimum: f.minShare, Deadline: f.deadline, EvalEvery: f.evalEvery,
+		CountItems:    f.countItems,
 		Deterministic: f.deterministic, Seed: s.Seed,
 	}
 	if out.Name == "" {

@@ -31,6 +31,7 @@ type serveFlags struct {
 	goal, minShare                                     float64
 	deadline                                           time.Duration
 	insecure, deterministic, repair, newPin            bool
+	countItems                                         bool
 	users, rowColumns                                  []string
 	metrics, config, schedule                          string
 	printConfig                                        bool
@@ -93,7 +94,7 @@ func (a *app) serveCmd() *cobra.Command {
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline schedule",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
-		flagsUnder("Privacy", "dp secagg eval-every", "group-size runs"))
+		flagsUnder("Privacy", "dp secagg eval-every", "count-items group-size runs"))
 	c.RunE = func(c *cobra.Command, words []string) error {
 		words, err := f.configure(c, words)
 		switch {
@@ -133,6 +134,7 @@ func (f *serveFlags) runFlags(c *cobra.Command) {
 	fl.DurationVar(&f.deadline, "deadline", 30*time.Second, "time that a round waits for its devices")
 	fl.IntVar(&f.evalEvery, "eval-every", 0, "rounds between evaluations by devices, as masked sums; 0 means none")
 	oldFlag(fl, "readout", "eval-every")
+	fl.BoolVar(&f.countItems, "count-items", false, "let devices count popular items once per run, as a masked sum")
 	fl.IntVar(&f.groupSize, "group-size", 0, "devices per masked sum, which limits the damage of a false report; "+
 		"0: whole "+
 		"cohort")
