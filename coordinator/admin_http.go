@@ -42,6 +42,10 @@ var adminCalls = map[string]adminCall{
 	"GET backup":      {query: []string{"partial", "ledger_from", "audit_from"}, secret: true, do: adminBackup},
 	"GET export":      {query: []string{"version", "format"}, secret: true, do: adminExport},
 
+	"GET devices":  {query: []string{"from", "limit"}, do: adminDevices},
+	"GET tokens":   {do: answer(adminTokens)},
+	"GET app-keys": {do: answer(adminAppKeys)},
+
 	"POST runs":             {do: adminBegin},
 	"POST runs/end":         {do: change(func(c *Coordinator, _ struct{}) error { return notNow(c.EndRun()) })},
 	"POST budget/reset":     {do: adminResetBudget},
@@ -50,6 +54,9 @@ var adminCalls = map[string]adminCall{
 	"POST rollback":         {do: adminRollback},
 	"POST items":            {do: adminItems},
 	"POST tokens":           {do: adminMakeToken},
+	"POST tokens/revoke":    {do: adminID((*Coordinator).RevokeToken)},
+	"POST app-keys":         {do: adminAddAppKey},
+	"POST app-keys/remove":  {do: adminID((*Coordinator).RemoveAppKey)},
 	"POST devices/revoke":   {do: adminDevice((*Coordinator).Revoke)},
 	"POST devices/readmit":  {do: adminDevice((*Coordinator).Readmit)},
 	"POST operators":        {do: adminAddOperator},

@@ -35,8 +35,8 @@ type Settings struct {
 	// smaller group limits the damage of a lying device, and hides each device among fewer.
 	GroupSize int `json:"group_size,omitempty"`
 
-	// Devices is the number of devices with which the run begins. Devices that enrol later receive
-	// models but do not train.
+	// Devices is the number of active devices with which the first round begins, and the population that the
+	// privacy accountant plans with. Devices that enrol later take part as well.
 	Devices int `json:"devices"`
 	// Goal is the share of a cohort whose reports end a round at once, and Minimum the share without
 	// which a round does not end at its deadline. With DP a round ends at its deadline if its sum may

@@ -28,7 +28,8 @@ func (a *app) adminCmd() *cobra.Command {
 	return group(c, a.adminStatus(), a.adminBegin(), a.adminEnd(), a.adminPause(true), a.adminPause(false),
 		a.adminHistory(), a.adminRollback(), a.adminResetBudget(), a.adminItems(), a.adminExport(),
 		a.adminBackup(), a.adminRestore(),
-		a.adminToken(), a.adminRevoke(), a.adminReadmit(),
+		a.adminDevices(), a.adminToken(), a.adminTokens(), a.adminRevokeToken(), a.adminAppKey(),
+		a.adminRevoke(), a.adminReadmit(),
 		a.adminOperators(), a.adminAddOperator(), a.adminRemoveOperator(), a.adminAudit())
 }
 

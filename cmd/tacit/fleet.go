@@ -245,9 +245,6 @@ func (a *app) ensureRun(ctx context.Context, spec *experiment.Spec, f *fleetFlag
 	case s.Items < items:
 		return nil, input(fmt.Errorf("the coordinator runs %s with %d items, but %s has %d", s.Name, s.Items,
 			spec.Data, items), another)
-	case s.Enrolled >= s.Devices:
-		return nil, input(fmt.Errorf("all %d devices of the coordinator's run, %s, have enrolled: later devices "+
-			"receive models but do not train", s.Devices, s.Name), another)
 	}
 	return s, nil
 }

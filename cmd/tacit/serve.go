@@ -37,6 +37,8 @@ type serveFlags struct {
 	printConfig                                        bool
 	logs                                               logFlags
 	limits                                             limitFlags
+	checkIns                                           coordinator.CheckIns
+	enrolment                                          coordinator.EnrolmentLimits
 }
 
 const serveLong = `
@@ -82,6 +84,7 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.logs.format, "log-format", "auto", "`auto`, text or json; auto: lines for people on a terminal")
 	fl.StringVar(&f.logs.level, "log-level", "", "`debug`, info, warn or error; default: info, on a terminal warn")
 	f.limits.flags(fl)
+	f.checkInFlags(fl)
 	fl.BoolVar(&f.newPin, "new-pin", false, "replace a lost certificate although devices know its pin")
 	fl.StringVar(&f.schedule, "schedule", "", "when runs start, in UTC: daily@03:00, hourly, every:6h")
 	fl.StringVar(&f.config, "config", "", "TOML `file` with the same keys as these flags, which win over it")
@@ -90,7 +93,7 @@ func (a *app) serveCmd() *cobra.Command {
 	a.describe(c, serveDetails,
 		flagsUnder("Server", "listen state metrics config",
 			"print-config name cert cert-key new-pin insecure connections address-connections "+
-				"log-format log-level repair"),
+				"open-enrolment check-in-rate idle-interval max-interval log-format log-level repair"),
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline schedule",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
@@ -161,7 +164,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 	}
 	opt := coordinator.Options{
 		Dir: f.state, Warn: func(text string) { a.log.Warn(text) }, Info: a.log.Info, Event: a.roundEnded,
-		Schedule: f.schedule,
+		Schedule: f.schedule, CheckIns: f.checkIns, Enrolment: f.enrolment,
 	}
 	if spec != nil {
 		var err error
