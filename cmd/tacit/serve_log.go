@@ -113,7 +113,7 @@ func (a *app) errorLog() *log.Logger { return slog.NewLogLogger(a.log.Handler(),
 func logRound(l *slog.Logger, e coordinator.Event) {
 	args := []any{
 		"round", e.Round, "rounds", e.Rounds, "version", e.Version, "counted", e.Counted, "cohort", e.Cohort,
-		"discarded", e.Discarded, "seconds", e.Seconds,
+		"discarded", e.Discarded, "rejected", e.Rejected, "seconds", e.Seconds,
 	}
 	if e.Epsilon > 0 {
 		args = append(args, "epsilon", e.Epsilon)
