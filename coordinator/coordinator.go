@@ -56,6 +56,7 @@ type Options struct {
 	Methods *method.Registry
 
 	fault func(point string) error                            // tests let a step of a round fail
+	wall  func() time.Time                                    // the time of day
 	probe time.Duration                                       // between attempts to write to a full disk
 	timer func(time.Duration) (<-chan time.Time, func() bool) // tests end the steps of a masked round
 	hold  time.Duration                                       // of calls of masked rounds; 0 means holdCalls
@@ -158,7 +159,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn, ProbeEvery: opt.probe})
+	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn, ProbeEvery: opt.probe, Refuse: refusedWrites()})
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +167,8 @@ func Open(opt Options) (c *Coordinator, err error) {
 		opt: opt, st: st, admin: admin{durations: newDurations()}, ready: make(chan struct{}),
 		commands: make(chan func()), schedule: when,
 	}
-	if opt.Now == nil {
+	if c.opt.wall = opt.Now; opt.Now == nil {
+		c.opt.wall = wallClock
 		c.opt.Now = newClock(wallClock, c.clockStepped).now
 	}
 	c.progress.trouble = c.trouble

@@ -149,30 +149,33 @@ func (m *memory) low() bool {
 	return m.full
 }
 
-// clock is the wall clock. It notices when somebody sets it: what is counted from times before is
-// moved along.
+// clock is the time of day at the start, and advances with the monotonic clock: if somebody sets the
+// time of day, no round ends early and no device becomes overdue.
 type clock struct {
 	wall func() time.Time
 	step func(time.Duration)
+	at   time.Time // the time of day at start
+	from time.Time // start, with the monotonic reading
 
-	mu   sync.Mutex
-	base time.Time // with the monotonic reading
-	at   time.Time // on the wall clock, when base was
+	mu  sync.Mutex
+	off time.Duration // by which the time of day has been set since
 }
 
 // clockStep is the smallest difference that is not a slow correction of the clock.
 const clockStep = 5 * time.Second
 
 func newClock(wall func() time.Time, step func(time.Duration)) *clock {
-	return &clock{wall: wall, step: step, base: time.Now(), at: wall()}
+	return &clock{wall: wall, step: step, at: wall(), from: time.Now()}
 }
 
 func (c *clock) now() time.Time {
-	now := c.wall()
+	now := c.at.Add(time.Since(c.from))
+	off := c.wall().Sub(now)
 	c.mu.Lock()
-	expected := c.at.Add(time.Since(c.base))
-	by := now.Sub(expected)
-	c.base, c.at = time.Now(), now
+	by := off - c.off
+	if by.Abs() > clockStep {
+		c.off = off
+	}
 	c.mu.Unlock()
 	if by.Abs() > clockStep {
 		c.step(by)
@@ -180,17 +183,12 @@ func (c *clock) now() time.Time {
 	return now
 }
 
-// wallClock is the time of day, without the monotonic reading.
-func wallClock() time.Time { return time.Now().Round(0) }
-
-// clockStepped moves along what is counted from earlier times.
+// clockStepped tells the operator that somebody set the time of day.
 func (c *Coordinator) clockStepped(by time.Duration) {
-	if c.devices == nil { // it is being opened
-		return
-	}
-	c.devices.ShiftTimes(by)
-	c.progress.shift(by)
 	c.progress.count("clock_steps", 1)
-	c.opt.Warn(fmt.Sprintf("the clock was set by %v; devices stay active, and the round continues",
+	c.opt.Warn(fmt.Sprintf("the clock was set by %v; rounds and devices continue, and the schedule follows the clock",
 		by.Round(time.Second)))
 }
+
+// timeOfDay is what the schedule follows.
+func (c *Coordinator) timeOfDay() time.Time { return c.opt.wall() }

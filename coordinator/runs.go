@@ -178,7 +178,7 @@ func (c *Coordinator) keepSchedule() error {
 	if !c.schedule.On() {
 		return nil
 	}
-	due, upTo := c.schedule.Due(c.handled, c.now())
+	due, upTo := c.schedule.Due(c.handled, c.timeOfDay())
 	if !upTo.Equal(c.handled) {
 		if err := c.st.PutJSON(handledKey, upTo); err != nil {
 			return err
@@ -203,7 +203,7 @@ func (c *Coordinator) untilStart() time.Duration {
 	if !c.schedule.On() {
 		return most
 	}
-	return min(most, max(time.Second, c.schedule.Next(c.now()).Sub(c.now())))
+	return min(most, max(time.Second, c.schedule.Next(c.timeOfDay()).Sub(c.timeOfDay())))
 }
 
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
@@ -213,5 +213,6 @@ func (c *Coordinator) afterRun(why string) (State, string) {
 	if !c.schedule.On() {
 		return Finished, why
 	}
-	return BetweenRuns, fmt.Sprintf("%s; run %d starts at %s", why, c.runNumber()+1, utc(c.schedule.Next(c.now())))
+	return BetweenRuns, fmt.Sprintf("%s; run %d starts at %s", why, c.runNumber()+1,
+		utc(c.schedule.Next(c.timeOfDay())))
 }

@@ -128,13 +128,6 @@ func (p *progress) beginRound(now time.Time) {
 	p.opened = now
 }
 
-// shift moves the begin of the round when somebody set the clock.
-func (p *progress) shift(by time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.opened = p.opened.Add(by)
-}
-
 // endRound notes how long a round took.
 func (p *progress) endRound(took time.Duration) {
 	p.mu.Lock()

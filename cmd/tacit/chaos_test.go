@@ -34,7 +34,7 @@ func child(t *testing.T, env []string, words ...string) (code int, out, errs str
 	return c.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-func chaos(t *testing.T, kills int, env []string, words ...string) {
+func chaos(t *testing.T, kills int, env []string, words ...string) chaosResult {
 	t.Helper()
 	code, out, errs := child(t, env, append([]string{"fleet", "--format", "json", "-q"}, words...)...)
 	var v struct{ Data chaosResult }
@@ -47,6 +47,7 @@ func chaos(t *testing.T, kills int, env []string, words ...string) {
 		t.Errorf("exit %d: %+v", code, d)
 	}
 	t.Logf("%d kills in %.1f s: %d acknowledged, %d counted", d.Kills, d.Seconds, d.Acked, d.Counted)
+	return d
 }
 
 // A coordinator that is killed at random moments loses no report, counts none twice, and ends with
@@ -61,6 +62,14 @@ func TestModelIsExactDespiteKills(t *testing.T) {
 		chaos(t, 3, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "30", "--eval-every", "5",
 			"--deadline", "10m", "--chaos", "kills=3,seed=1")
 	})
+	t.Run("with a full disk and a clock that is set", func(t *testing.T) {
+		t.Parallel()
+		d := chaos(t, 1, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "12", "--dp",
+			"epsilon=20,delta=1e-3,clip=0.5", "--deadline", "10m", "--chaos", "kills=1,diskfull=1,clock=2,seed=3")
+		if d.Fills != 1 || d.Steps != 2 {
+			t.Errorf("the disk was full %d times, and the clock was set %d times", d.Fills, d.Steps)
+		}
+	})
 	t.Run("with differential privacy", func(t *testing.T) {
 		t.Parallel()
 		chaos(t, 2, nil, "-d", "world", "--world", world, "-m", "fedmf", "--rounds", "20", "--dp",
@@ -72,7 +81,8 @@ func TestModelIsExactDespiteKillsOnRealData(t *testing.T) {
 	if !*long || realData == "" {
 		t.Skip("some minutes: run with -args -long and $TACIT_DATA")
 	}
-	chaos(t, 20, []string{"TACIT_DATA=" + realData}, "-d", "ml-100k", "--chaos", "kills=20,seed=1")
+	chaos(t, 20, []string{"TACIT_DATA=" + realData}, "-d", "ml-100k", "--chaos",
+		"kills=20,diskfull=2,clock=3,seed=1")
 }
 
 // Ctrl-C in the middle of a round stops the coordinator cleanly. After a restart it detects damage and

@@ -41,8 +41,8 @@ has no run, the fleet starts one with the settings given here. Devices can drop 
 slow (--slow) or send invalid reports (--lie).`
 
 const fleetDetails = `
---chaos starts its own coordinator, kills it at random moments with SIGKILL and restarts it. It then
-compares acknowledged with counted reports, and the model with that of an undisturbed simulation. It
+--chaos starts its own coordinator, kills it at random moments with SIGKILL and restarts it, fills its
+disk (diskfull=2) and sets its clock (clock=3). It then compares acknowledged with counted reports, and the model with that of an undisturbed simulation. It
 exits with 1 if a report was lost or counted twice, or if the model differs. --parity does the same
 without kills. If devices choose when to check in, the simulation uses the cohorts that formed.`
 
@@ -53,7 +53,7 @@ func (a *app) fleetCmd() *cobra.Command {
 		Example: `  tacit fleet -d ml-100k
   tacit fleet -d world --drop 0.1 --lie 0.05 --slow 50ms
   tacit fleet -d ml-100k -m pfedrec --rounds 10 --parity
-  tacit fleet -d ml-100k --chaos kills=20,seed=1 --format json`,
+  tacit fleet -d ml-100k --chaos kills=20,diskfull=2,clock=3,seed=1`,
 	}
 	fl := c.Flags()
 	settings := networkSettingFlags(fl)
@@ -68,7 +68,7 @@ func (a *app) fleetCmd() *cobra.Command {
 		"fractions that drop out before each of the four steps of a masked round")
 	fl.DurationVar(&f.slow, "slow", 0, "mean delay before a device sends its report")
 	fl.Float64Var(&f.lie, "lie", 0, "fraction of devices that send invalid reports")
-	fl.StringVar(&f.chaos, "chaos", "", "kill and restart a coordinator: kills=20,seed=1")
+	fl.StringVar(&f.chaos, "chaos", "", "disturb a coordinator: kills=20,diskfull=2,clock=3,seed=1")
 	fl.BoolVar(&f.parity, "parity", false, "compare the model with a simulation's, bit by bit")
 	fl.BoolVar(&f.stay, "stay", false, "keep running after the last round")
 	dataDirFlag(c.Flags(), &f.dataDir)

@@ -34,6 +34,8 @@ type chaosResult struct {
 	Devices int    `json:"devices"`
 	Rounds  int    `json:"rounds"`
 	Kills   int    `json:"kills"`
+	Fills   int    `json:"disk_full"`   // times that the disk was full
+	Steps   int    `json:"clock_steps"` // of the coordinator's clock
 	Acked   int    `json:"acked"`
 	Counted int    `json:"counted"`
 	// Duplicated counts reports that were acknowledged with two contents. A report that is in a sum twice
@@ -74,9 +76,14 @@ func (a *app) chaos(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 		return err
 	}
 	defer os.RemoveAll(dir)
-	f.state, f.url = filepath.Join(dir, "state"), ""
+	machine, err := newTestMachine(dir, chaos.DiskFull > 0)
+	if err != nil {
+		return err
+	}
+	defer machine.close()
+	f.state, f.url = filepath.Join(machine.disk, "state"), ""
 	f.serve.deterministic = true
-	v, err := a.killableCoordinator(spec, f, words, settings)
+	v, err := a.killableCoordinator(spec, f, words, settings, machine)
 	if err != nil {
 		return err
 	}
@@ -110,6 +117,7 @@ func (a *app) chaos(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 	stats := fl.Stats()
 	t := &chaosResult{
 		Method: spec.Method, Dataset: spec.Data, Devices: split.Users(), Rounds: spec.Rounds, Kills: v.Kills,
+		Fills: v.Fills, Steps: v.Steps,
 		Seconds: time.Since(start).Seconds(), Errors: stats.Errors, Refused: stats.Refused, Late: stats.Closed,
 	}
 	if err := a.compareChaos(ctx, spec, split, f, acks, t); err != nil {
@@ -161,7 +169,7 @@ var errChaosFailed = errors.New("a report was lost or counted twice, or the mode
 
 // killableCoordinator is a coordinator in another process, with the settings of this command.
 func (a *app) killableCoordinator(spec *experiment.Spec, f *fleetFlags, words []string,
-	settings func() []experiment.Setting,
+	settings func() []experiment.Setting, machine *testMachine,
 ) (*fleet.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -171,7 +179,7 @@ func (a *app) killableCoordinator(spec *experiment.Spec, f *fleetFlags, words []
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(f.state + ".log")
+	log, err := os.Create(filepath.Join(machine.dir, "coordinator.log"))
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +201,16 @@ func (a *app) killableCoordinator(spec *experiment.Spec, f *fleetFlags, words []
 	return &fleet.Process{
 		Start: func() *exec.Cmd {
 			c := exec.Command(self, args...)
-			c.Stdout, c.Stderr = log, log
+			c.Stdout, c.Stderr, c.Env = log, log, append(os.Environ(), machine.environ()...)
 			return c
+		},
+		FillDisk: machine.fillDisk, SetClock: machine.setClock,
+		State: func(ctx context.Context) (string, error) {
+			s, err := f.status(ctx)
+			if err != nil {
+				return "", err
+			}
+			return string(s.State), nil
 		},
 		Ready: func(ctx context.Context) error {
 			admin, err := f.admin()
@@ -230,9 +246,9 @@ func (a *app) runUnderKills(ctx context.Context, fl *fleet.Fleet, v *fleet.Proce
 			}
 			return float64(fl.Stats().Counted) / max(1, reports)
 		}
-		err := v.RandomKills(ctx, chaos, progress, func(kills int) {
+		err := v.Disturb(ctx, chaos, progress, func(what string) {
 			if !a.quiet {
-				fmt.Fprintf(a.err, "killed the coordinator %d of %d times\n", kills, chaos.Kills)
+				fmt.Fprintln(a.err, what)
 			}
 		})
 		if err != nil {
@@ -403,9 +419,13 @@ func (t *chaosResult) text(w io.Writer) error {
 	if t.Epsilon != nil {
 		spent = fmt.Sprintf("; epsilon %s spent", format.Epsilon(*t.Epsilon))
 	}
-	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %d kills, %.1f s\nacknowledged %d, counted %d, "+
+	faults := fmt.Sprintf("%d kills", t.Kills)
+	if t.Fills+t.Steps > 0 {
+		faults += fmt.Sprintf(", disk full %d times, %d clock steps", t.Fills, t.Steps)
+	}
+	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %s, %.1f s\nacknowledged %d, counted %d, "+
 		"duplicated %d, lost %d%s; ledger ok %v%s; %d syncs since the last start (always: %v)\n%s\n",
-		t.Method, t.Dataset, t.Devices, t.Rounds, t.Kills, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, late,
+		t.Method, t.Dataset, t.Devices, t.Rounds, faults, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, late,
 		t.LedgerOK, spent, t.Syncs, t.SyncAlways, verdict)
 	return err
 }

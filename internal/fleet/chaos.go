@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,25 +15,32 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
 
-// Chaos says how often to kill a coordinator at random times. Its text form is kills=20,seed=1.
+// Chaos says how often to disturb a coordinator at random times. Its text form is
+// kills=20,diskfull=2,clock=3,seed=1.
 type Chaos struct {
-	Kills int
-	Seed  uint64
+	Kills    int
+	DiskFull int // times that its disk is full for a second or two
+	Clock    int // times that its clock is set, by up to two days in either direction
+	Seed     uint64
 }
 
-// ParseChaos parses the text form.
+// ParseChaos parses the text form. Without kills= there are 20.
 func ParseChaos(text string) (c Chaos, err error) {
 	c = Chaos{Kills: 20, Seed: 1}
 	for word := range strings.SplitSeq(text, ",") {
 		k, v, _ := strings.Cut(word, "=")
 		n, bad := strconv.ParseUint(v, 10, 32)
 		switch {
-		case bad == nil && k == "kills" && n >= 1 && n <= 10_000:
+		case bad == nil && k == "kills" && n <= 10_000:
 			c.Kills = int(n)
+		case bad == nil && k == "diskfull" && n <= 1000:
+			c.DiskFull = int(n)
+		case bad == nil && k == "clock" && n <= 1000:
+			c.Clock = int(n)
 		case bad == nil && k == "seed":
 			c.Seed = n
 		default:
-			return c, fmt.Errorf("unknown chaos option %q: expected kills=20,seed=1", word)
+			return c, fmt.Errorf("unknown chaos option %q: expected kills=20,diskfull=2,clock=3,seed=1", word)
 		}
 	}
 	return c, nil
@@ -43,11 +51,19 @@ type Process struct {
 	// Start makes the process; it is ready when Ready returns nil.
 	Start func() *exec.Cmd
 	Ready func(ctx context.Context) error
+	// FillDisk leaves no space on the coordinator's disk until free is called.
+	FillDisk func() (free func() error, err error)
+	// SetClock sets its clock off by a time.
+	SetClock func(off time.Duration) error
+	// State is what the coordinator says of itself.
+	State func(ctx context.Context) (string, error)
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
 	died  chan error
 	Kills int // so far
+	Fills int // times that its disk was full and it said so
+	Steps int // of its clock
 }
 
 // Begin starts the coordinator.
@@ -96,33 +112,94 @@ func (p *Process) kill() {
 	}
 }
 
-// RandomKills kills and restarts the coordinator at random times of the run. progress returns the
-// completed fraction of the run. It returns after the last kill or when ctx is done.
-func (p *Process) RandomKills(ctx context.Context, c Chaos, progress func() float64, onKill func(kills int)) error {
+// Disturb does what c says at random times of the run. progress returns the completed fraction of
+// the run. It returns after the last disturbance or when ctx is done.
+func (p *Process) Disturb(ctx context.Context, c Chaos, progress func() float64, done func(what string)) error {
 	r := rng.New(c.Seed, rng.Fleet)
-	var when []float64
-	for range c.Kills {
-		when = append(when, 0.001+0.95*r.Float64())
+	type event struct {
+		at float64
+		do func(context.Context, *rng.Rand) (string, error)
 	}
-	slices.Sort(when)
-	for _, at := range when {
-		for progress() < at && ctx.Err() == nil {
+	var all []event
+	add := func(n int, do func(context.Context, *rng.Rand) (string, error)) {
+		for range n {
+			all = append(all, event{0.001 + 0.95*r.Float64(), do})
+		}
+	}
+	add(c.Kills, p.killOnce)
+	add(c.DiskFull, p.fillOnce)
+	add(c.Clock, p.setClockOnce)
+	slices.SortFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	for _, e := range all {
+		for progress() < e.at && ctx.Err() == nil {
 			pause(ctx, 2*time.Millisecond)
 		}
 		pause(ctx, time.Duration(r.Float64()*float64(50*time.Millisecond)))
 		if ctx.Err() != nil {
 			return nil
 		}
-		p.mu.Lock()
-		p.kill()
-		err := p.begin(ctx)
-		p.Kills++
-		kills := p.Kills
-		p.mu.Unlock()
+		what, err := e.do(ctx, &r)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		onKill(kills)
+		done(what)
 	}
 	return nil
+}
+
+func (p *Process) killOnce(ctx context.Context, _ *rng.Rand) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kill()
+	err := p.begin(ctx)
+	p.Kills++
+	return fmt.Sprintf("killed the coordinator %d times", p.Kills), err
+}
+
+// diskFull is the state of a coordinator without space.
+const diskFull = "disk-full"
+
+// fillOnce fills the disk until the coordinator says so, and then frees it until it says that too.
+func (p *Process) fillOnce(ctx context.Context, r *rng.Rand) (string, error) {
+	free, err := p.FillDisk()
+	if err != nil {
+		return "", err
+	}
+	err = p.waitState(ctx, func(state string) bool { return state == diskFull })
+	pause(ctx, time.Duration((0.5+r.Float64())*float64(time.Second)))
+	if err := errors.Join(err, free()); err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	p.Fills++
+	n := p.Fills
+	p.mu.Unlock()
+	err = p.waitState(ctx, func(state string) bool { return state != diskFull })
+	return fmt.Sprintf("filled the disk %d times", n), err
+}
+
+func (p *Process) waitState(ctx context.Context, ok func(string) bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Minute, errors.New("the coordinator does not notice its disk"))
+	defer cancel()
+	for {
+		state, err := p.State(ctx)
+		if err == nil && ok(state) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+}
+
+func (p *Process) setClockOnce(_ context.Context, r *rng.Rand) (string, error) {
+	off := time.Duration((r.Float64()*4 - 2) * float64(24*time.Hour)).Round(time.Second)
+	p.mu.Lock()
+	p.Steps++
+	p.mu.Unlock()
+	return fmt.Sprintf("set the clock off by %v", off), p.SetClock(off)
 }

@@ -31,6 +31,8 @@ type Options struct {
 	Warn func(message string)
 	// ProbeEvery is the time between attempts to write to a folder whose disk refused a write; 0 means 1 s.
 	ProbeEvery time.Duration
+	// Refuse returns an error if the disk is to act as if it refused a write; may be nil.
+	Refuse func() error
 
 	part int                      // bytes of a record in one message; 0 is partSize
 	fail func(point string) error // tests let a write or a probe fail
@@ -98,6 +100,14 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, lock: lock, part: cmp.Or(o.part, partSize), fail: o.fail}
+	if o.Refuse != nil && o.fail == nil {
+		s.fail = func(point string) error {
+			if strings.HasPrefix(point, "after") {
+				return nil
+			}
+			return o.Refuse()
+		}
+	}
 	s.quit, s.every = make(chan struct{}), cmp.Or(o.ProbeEvery, probeEvery)
 	defer func() {
 		if err != nil {

@@ -105,19 +105,6 @@ func (r *Registry) Seen(id uint32, now time.Time, next time.Duration) {
 	}
 }
 
-// ShiftTimes moves the times at which devices were heard of and are due, after somebody set the clock.
-func (r *Registry) ShiftTimes(by time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, d := range r.devices {
-		if d.seen.Load() != 0 {
-			d.seen.Add(int64(by))
-		}
-		d.due.Add(int64(by))
-	}
-	r.active.valid = false
-}
-
 // Missed notes that a cohort's deadline has passed: its devices that were not heard of since a time are
 // overdue until they check in. Devices that were told to come later are not: expected reports whether there
 // are any.
