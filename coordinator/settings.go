@@ -103,6 +103,9 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("group-size = %d: must be 0 or more, and requires --secagg", s.GroupSize)
 	case s.DP.On() && s.DP.Trust == privacy.Local:
 		return errors.New("trust=local: only simulations support it; use trust=distributed with --secagg on")
+	case s.DP.On() && (s.DP.Printed || s.DP.NoiseCohort > 0):
+		return errors.New("as-printed and noise-cohort are for simulations: the guarantee would not hold, and " +
+			"devices refuse it")
 	}
 	return s.checkEvaluation()
 }

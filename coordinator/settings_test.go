@@ -32,3 +32,19 @@ func TestImpossibleEvaluationsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Policies whose guarantee holds in simulations only are refused: devices would refuse them too.
+func TestPoliciesForSimulationsAreRefused(t *testing.T) {
+	for dp, want := range map[string]string{
+		"epsilon=80,delta=1e-3,trust=local":                                   "trust=distributed",
+		"epsilon=80,delta=1e-3,noise-cohort=1000":                             "noise-cohort",
+		"epsilon=80,delta=1e-3,adaptive=linear,balance=0.7,as-printed=yes":    "as-printed",
+		"epsilon=80,delta=1e-3,adaptive=linear,balance=0.7,quantile=0.5":      "",
+		"epsilon=80,delta=1e-3,adaptive=geometric,bit-noise=30,metrics=999.5": "",
+	} {
+		s := withDP(small(12), dp)
+		if err := s.Check(); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", dp, err, want)
+		}
+	}
+}

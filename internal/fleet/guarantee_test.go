@@ -1,11 +1,13 @@
 package fleet_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
+	"github.com/tacit-rec/tacit/internal/fleet"
 )
 
 // Devices recompute the guarantee from the plan of a real coordinator and answer its tasks, whatever the
@@ -51,5 +53,64 @@ func TestDevicesAnswerHonestTasksOfEveryMode(t *testing.T) {
 				t.Errorf("%d reports were counted, want %d", n, want)
 			}
 		})
+	}
+}
+
+// The runs of a budget period share the guarantee that devices were given. A further run needs a reset of the
+// budget, which every device notices; its tally counts everything since it enrolled.
+func TestDevicesFollowRunsAndResets(t *testing.T) {
+	split := world(t)
+	s := settings(split, "pfedrec", "dim", "4")
+	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,trust=distributed,min-devices=12")); err != nil {
+		t.Fatal(err)
+	}
+	s.Mean, s.Masked, s.Rounds, s.Runs = aggregate.Fixed, true, 2, 2
+	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+	f, err := fleet.New(fleet.Config{Server: r.opt, Token: r.token, Split: split, Workers: 2, Deterministic: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	train := func(run int) {
+		t.Helper()
+		ctx, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- f.Run(ctx, 0) }() // between runs devices would wait for minutes
+		st := r.status()
+		for ; st.RunNumber != run || st.Round != s.Rounds || f.Stats().Model < r.newest().Version; st = r.status() {
+			if time.Sleep(20 * time.Millisecond); ctx.Err() != nil {
+				t.Fatalf("run %d does not end: %s, %s; %+v", run, st.State, st.Message, f.Stats())
+			}
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	train(1)
+	if _, err := r.admin.BeginNext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	train(2)
+	if _, err := r.admin.BeginNext(ctx); err == nil {
+		t.Fatal("a third run begins on the budget of two")
+	}
+	if _, err := r.admin.ResetBudget(ctx, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.admin.BeginNext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	train(3)
+	about, err := f.Devices()[0].About()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, y := about.Guarantee, about.Tally
+	if g.Period != 2 || g.Run != 1 || g.Runs != 2 || !(g.Epsilon > 0 && g.Epsilon <= 50) || y.Runs != 3 ||
+		y.Resets != 1 || y.Reports < 5 || !(y.Epsilon > 0 && y.Epsilon < 2*g.Epsilon) {
+		t.Errorf("%+v, %+v", g, y)
 	}
 }
