@@ -1,10 +1,10 @@
 // Package rpc carries the calls of package wire over HTTP: the server in front of a coordinator, and
 // the clients of devices and operators.
 //
-// A Server passes a request to its handler after it has checked address, size, speed, time and
-// signature. It refuses and counts everything else. Its only state is the last request time of each
-// key and the rate limiters. A Client signs requests, retries those that may be retried, and trusts a
-// coordinator by its pin.
+// A Server verifies the signature, time and size of a request before it reads the body, and passes it to
+// its handler. It refuses and counts everything else. Its only state is the last request time of each key,
+// the rate limiters, and the clock of requests, which a file keeps from going back. A Client
+// signs requests, retries those that may be retried, and trusts a coordinator by its pin.
 package rpc
 
 // Headers of the protocol.
