@@ -83,6 +83,11 @@ func TestReportsThatAreRefused(t *testing.T) {
 		if err == nil && a.State == pb.ReportState_COUNTED {
 			t.Errorf("%s is counted", name)
 		}
+		if c.word == rpc.OverBound {
+			if err := r.c.devices.Readmit(d[1].id); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if t.Failed() {
 			t.Fatalf("%s: %v, %v", name, a, err)
 		}

@@ -156,6 +156,10 @@ func (c *faultyConn) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespo
 		c.dropped = stamp(r.Round, r.Attempt)
 		return nil, errDropped
 	}
+	if r.Step == wire.StepUpload && len(r.Message) > 0 { // all devices share the processor and the connection
+		c.fleet.uploads <- struct{}{}
+		defer func() { <-c.fleet.uploads }()
+	}
 	out, err := c.Conn.Mask(ctx, r)
 	if err == nil && out.State == pb.MaskResponse_ENDED && c.fleet.cfg.Late != nil {
 		c.fleet.cfg.Late(c.member.deviceID(), r.Round)

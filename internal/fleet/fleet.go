@@ -82,7 +82,11 @@ type Fleet struct {
 	once    sync.Once
 	mu      sync.Mutex
 	refused map[string]int64
+	uploads chan struct{} // masked updates that are sent at the same time
 }
+
+// maxUploads is how many masked updates are sent at the same time: more would each be too slow.
+const maxUploads = 32
 
 type member struct {
 	*device.Device
@@ -111,6 +115,7 @@ func New(cfg Config) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{cfg: cfg, over: make(chan struct{}), blobs: device.NewMemoryBlobs(), refused: map[string]int64{}}
+	f.uploads = make(chan struct{}, maxUploads)
 	for range max(1, cfg.Workers) {
 		f.workspaces = append(f.workspaces, &device.Workspace{Features: features, Memory: 8 << 30})
 	}
