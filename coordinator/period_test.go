@@ -3,7 +3,6 @@ package coordinator
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"math"
 	"os"
@@ -337,6 +336,7 @@ func TestARestoredFolderOfAnEarlierRun(t *testing.T) {
 	r := open(t, newest, &s, nil)
 	d := r.enrolled(3)
 	r.play(d, 1)
+	first := r.c.runID()
 	r.stop()
 	old := copyDir(t, newest)
 	r = open(t, newest, nil, nil)
@@ -353,12 +353,16 @@ func TestARestoredFolderOfAnEarlierRun(t *testing.T) {
 	d = r.enrolled(3)
 	d[0].claim(versionOf(t, held), held)
 	waitFor(t, "a newer version", func() bool { return r.c.models.Last() > versionOf(t, held) })
-	if m, _ := r.model(); m.RunNumber != 3 || m.Round != 1 {
-		t.Errorf("run %d, round %d: devices refuse a run below 3", m.RunNumber, m.Round)
+	if m, _ := r.model(); m.RunNumber != 3 || m.Round != 1 || bytes.Equal(m.Run, first) {
+		t.Errorf("run %d (%x), round %d: devices refuse a run below 3, and another number of run %x", m.RunNumber, m.Run,
+			m.Round, first)
 	}
+	r.stop()
+	r = open(t, old, nil, nil)
+	d = r.enrolled(3)
 	r.play(d, 2)
 	r.waitState(Finished)
-	if hex.EncodeToString(r.c.runID()) == "" || r.c.BeginNext() != nil || r.c.runNumber() != 4 {
+	if r.c.BeginNext() != nil || r.c.runNumber() != 4 {
 		t.Errorf("the next run is run %d", r.c.runNumber())
 	}
 }

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -154,20 +155,27 @@ func (c *Coordinator) overtake(p *models.Published) error {
 	return nil
 }
 
-// renumber gives the run a higher number: a later run was published, and is not on disk.
+// renumber makes the run another one with a higher number: a later run was published, and is not on
+// disk. Devices know each run number as one run.
 func (c *Coordinator) renumber(number int) error {
 	var saved savedRun
 	if err := c.st.GetJSON(runKey, &saved); err != nil {
 		return err
 	}
-	saved.Number = number
+	run := *c.latest.Load()
+	run.number, run.id = number, make([]byte, 16)
+	rand.Read(run.id)
+	saved.Run, saved.Number = run.id, number
+	if v := c.models.Newest(); v != nil {
+		saved.From = v.Version
+	}
 	if err := c.st.PutJSON(runKey, saved); err != nil {
 		return err
 	}
-	run := *c.latest.Load()
-	run.number = number
 	c.latest.Store(&run)
-	return nil
+	c.models.Begin(run.id)
+	c.evaluations.SetRun(number)
+	return c.nameRun()
 }
 
 // recoverNumbers is recoverFrom for a run that starts: base is the newest version of the run before,
