@@ -354,8 +354,8 @@ func TestARestoredFolderOfAnEarlierRun(t *testing.T) {
 	d[0].claim(versionOf(t, held), held)
 	waitFor(t, "a newer version", func() bool { return r.c.models.Last() > versionOf(t, held) })
 	if m, _ := r.model(); m.RunNumber != 3 || m.Round != 1 || bytes.Equal(m.Run, first) {
-		t.Errorf("run %d (%x), round %d: devices refuse a run below 3, and another number of run %x", m.RunNumber, m.Run,
-			m.Round, first)
+		t.Errorf("run %d (%x), round %d: devices refuse a run below 3, and another number of run %x", m.RunNumber,
+			m.Run, m.Round, first)
 	}
 	r.stop()
 	r = open(t, old, nil, nil)
