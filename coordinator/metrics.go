@@ -42,7 +42,7 @@ func (c *Coordinator) ObserveCall(call string, took time.Duration) {
 // allStates are the states that the metrics always show. Another one is shown while it lasts.
 var allStates = []State{
 	Starting, WaitingForRun, WaitingForDevices, NoDevices, Training, Evaluating, Paused, BudgetSpent, Stopped, Finished,
-	DiskFull, ReadOnly, SlowDisk, TooManyFiles, LowMemory, DiskError,
+	BetweenRuns, Outdated, DiskFull, ReadOnly, SlowDisk, TooManyFiles, LowMemory, DiskError,
 }
 
 // WriteMetrics writes what a monitor needs, as OpenMetrics or in the text format of Prometheus. No label has a value
@@ -80,7 +80,7 @@ func (c *Coordinator) writeRunMetrics(w *openmetrics.Writer) {
 	gauge("model_version", "Newest model version.", float64(s.Version))
 	gauge("items", "Items of the catalogue.", float64(s.Items))
 	gauge("devices_planned", "Devices that the run was planned for.", float64(s.Devices))
-	gauge("devices_enrolled", "Devices that ever enrolled.", float64(s.Enrolled))
+	gauge("devices_enrolled", "Devices that are enrolled: not left, revoked or excluded.", float64(s.Enrolled))
 	gauge("devices_active", "Devices that take part in rounds.", float64(s.Active))
 	gauge("devices_excluded", "Devices that were excluded because they lied.", float64(len(s.Excluded)))
 	gauge("round_reports", "Reports of the round in progress.", float64(s.Counted))

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
 	"github.com/tacit-rec/tacit/internal/store"
@@ -27,25 +28,27 @@ type Status struct {
 
 // RunStatus is the newest run, for operators.
 type RunStatus struct {
-	Method        string `json:"method"`
-	Run           string `json:"run"` // its ID
-	RunNumber     int    `json:"run_number"`
-	Round         int    `json:"round"` // rounds that are done
-	Rounds        int    `json:"rounds"`
-	Version       uint64 `json:"version"`
-	Items         int    `json:"items"`
-	Catalogue     uint64 `json:"catalogue"`
-	Counted       int    `json:"counted"` // reports of the round in progress
-	Expected      int    `json:"expected"`
-	RollbackTo    uint64 `json:"rollback_to,omitempty"` // a roll back that was requested and is not done
-	Deterministic bool   `json:"deterministic"`
-	Masked        bool   `json:"masked"`
+	Method    string `json:"method"`
+	Run       string `json:"run"` // its ID
+	RunNumber int    `json:"run_number"`
+	Round     int    `json:"round"` // rounds that are done
+	Rounds    int    `json:"rounds"`
+	Version   uint64 `json:"version"`
+	Items     int    `json:"items"`
+	Catalogue uint64 `json:"catalogue"`
+	Counted   int    `json:"counted"` // reports of the round in progress
+	Expected  int    `json:"expected"`
+	// NextRun is when the schedule starts another run; null without one.
+	NextRun       *time.Time `json:"next_run"`
+	RollbackTo    uint64     `json:"rollback_to,omitempty"` // a roll back that was requested and is not done
+	Deterministic bool       `json:"deterministic"`
+	Masked        bool       `json:"masked"`
 }
 
 // Population is the devices of a federation, for operators.
 type Population struct {
 	Devices  int              `json:"devices"`  // that the run was planned for
-	Enrolled int              `json:"enrolled"` // that ever enrolled
+	Enrolled int              `json:"enrolled"` // that are enrolled: not left, revoked or excluded
 	Active   int              `json:"active"`
 	Excluded []ExcludedDevice `json:"excluded"`
 }
@@ -96,6 +99,10 @@ func (c *Coordinator) runStatus() RunStatus {
 		if s.Items = v.Items; v.Run == s.Run { // otherwise the run begins just now
 			s.Round = v.Round
 		}
+	}
+	if c.schedule.On() {
+		next := c.schedule.Next(c.now()).UTC()
+		s.NextRun = &next
 	}
 	if open := c.collection.Open(); open != nil {
 		s.Counted, s.Expected = open.Progress()

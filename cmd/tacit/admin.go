@@ -109,9 +109,15 @@ func writeStatus(out io.Writer, s *coordinator.Status) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(k, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
 	line("state", "%s: %s", s.State, s.Message)
+	if s.Paused && s.State != coordinator.Paused {
+		line("paused", "no other round starts until tacit admin resume")
+	}
 	if s.Method != "" {
 		line("run", "%d of %s (%s), round %d of %d, model version %d", s.RunNumber, s.Name, s.Method, s.Round, s.Rounds,
 			s.Version)
+		if s.NextRun != nil {
+			line("next run", "%s UTC", s.NextRun.UTC().Format("2006-01-02 15:04"))
+		}
 		line("devices", "%s", enrolment(s))
 		if p := evaluationProgress(s); p != "" {
 			line("now", "%s", p)

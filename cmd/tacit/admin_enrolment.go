@@ -18,7 +18,7 @@ import (
 
 func (a *app) adminDevices() *cobra.Command {
 	return a.adminCommand("devices", "List the devices: state, last seen, program and privacy cost",
-		"  tacit admin devices\n  tacit admin devices --json | jq '.[] | select(.state == \"overdue\")'", noArgs,
+		"  tacit admin devices\n  tacit admin devices --json", noArgs,
 		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
 			var all []coordinator.ListedDevice
 			for from := uint32(0); ; {

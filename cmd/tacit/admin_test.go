@@ -32,11 +32,20 @@ func TestAdminPrintsTheStateAfterwards(t *testing.T) {
 		{"rollback 2", "restored version 2: model version 5, round 1 of 3\n"},
 		{"revoke 7", "device 7 is revoked: the coordinator refuses its calls from now on; "},
 		{"history", "rolled back"},
+		{"devices", "7       revoked"},
+		{"tokens", "local"},
 	} {
 		if out := admin(t, dir, strings.Fields(c.words)...); !strings.Contains(out, c.want) {
 			t.Errorf("%s: %q, want %q", c.words, out, c.want)
 		}
 	}
+	tokens := decode(t, admin(t, dir, "tokens", "--json"))["data"].([]any)
+	id := tokens[0].(map[string]any)["id"].(string)
+	admin(t, dir, "revoke-token", id)
+	if out := admin(t, dir, "tokens"); !strings.Contains(out, "revoked") {
+		t.Errorf("the token is not revoked:\n%s", out)
+	}
+	rejected(t, "unknown token", "admin", "revoke-token", "nothing", "--state", dir)
 	data := decode(t, admin(t, dir, "pause", "--json"))["data"].(map[string]any)
 	if data["paused"] != true || data["version"] != 5.0 || data["round"] != 1.0 || data["run_number"] == nil {
 		t.Errorf("the JSON is of a state before: %v", data)
