@@ -213,3 +213,31 @@ func TestAReturningDeviceKeepsItsParticipationLimit(t *testing.T) {
 		t.Errorf("the second epoch has %v, expected devices 0 and 6 too", later)
 	}
 }
+
+// A masked round whose devices check in but do not take part is discarded after three deadlines.
+func TestAMaskedRoundThatDevicesDoNotAnswerIsDiscarded(t *testing.T) {
+	s := bareSmall(20)
+	s.Masked, s.Rounds = true, 1
+	up := make(chan time.Time)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+		o.timer = func(time.Duration) (<-chan time.Time, func() bool) { return up, func() bool { return true } }
+	})
+	d := r.enrolled(20)
+	_, before := r.model()
+	waitFor(t, "the decision", func() bool {
+		for _, h := range d {
+			h.check()
+		}
+		select {
+		case up <- time.Now():
+		case <-time.After(10 * time.Millisecond):
+		}
+		return r.c.Status().Round == 1
+	})
+	if _, after := r.model(); after != before || r.c.Status().Counts["rounds_discarded"] != 1 {
+		t.Errorf("the model is the same: %v; counts %v", after == before, r.c.Status().Counts)
+	}
+	if n := r.c.Status().Counts["attempts_ended"]; n != maxDeadlines*attemptsInARow {
+		t.Errorf("%d attempts, expected %d", n, maxDeadlines*attemptsInARow)
+	}
+}

@@ -18,8 +18,9 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// attemptsInARow may fail; then the round waits for a deadline. It is not given up before devices
-// reveal shares, since a round that is discarded still costs budget.
+// attemptsInARow may fail; then the round waits for a deadline, and other active devices take the places of
+// those that are gone. A round that has waited for three deadlines with enough active devices is discarded. If
+// too few are active it waits, since a round that is discarded still costs budget.
 const attemptsInARow = 3
 
 // holdCalls is how long a call of a masked round waits for what a device needs next. It is below the
@@ -47,7 +48,7 @@ func (n *network) maskedRound(ctx context.Context, t int, cohort []uint32, b pri
 		sum = &masked.Sum{Values: make([]int32, task.Length)}
 	}
 	out := n.closeMasked(task, cohort, sum)
-	out.report.Discarded = discarded
+	out.report.Discarded = out.report.Discarded || discarded
 	return out, nil
 }
 
@@ -59,7 +60,7 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 	empty := &masked.Sum{Values: make([]int32, task.Length)}
 	byCheckIn := n.settings().Cohort.ByCheckIn()
 	attendance := masked.NewAttendance()
-	for tried := 1; ; tried++ {
+	for tried, waited := 1, 0; ; tried++ {
 		devices := n.admitted(cohort)
 		if len(devices) < n.minDevices(pb.Kind_TRAIN) {
 			return empty, cohort, nil
@@ -83,7 +84,9 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 		a, sum, err := n.attempt(ctx, task, devices, &b, func(s *masked.Sum) error {
 			return s.Write(n.st, n.sumLog(task))
 		})
-		n.devices.Missed(devices, began, n.now())
+		if !n.sampled() { // that a drawn device is overdue would reveal that it was drawn
+			n.devices.Missed(devices, began, n.now())
+		}
 		if a != nil {
 			a.Observe(attendance, masked.Failed(err))
 		}
@@ -99,6 +102,16 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 			if err := n.retry(ctx, int(task.Round), tried); err != nil {
 				return nil, nil, err
 			}
+			if tried%attemptsInARow == 0 { // a deadline has passed
+				cohort = n.refillMasked(task, cohort)
+				if len(n.activeOf(n.admitted(cohort))) >= n.minDevices(pb.Kind_TRAIN) {
+					waited++
+				}
+			}
+			if waited == maxDeadlines {
+				n.exclude(attendance, nil)
+				return empty, cohort, nil
+			}
 			continue
 		}
 		if err != nil {
@@ -108,6 +121,23 @@ func (n *network) attempts(ctx context.Context, task *pb.Task, cohort []uint32, 
 		n.exclude(attendance, sum.Devices)
 		return sum, devices, nil
 	}
+}
+
+// refillMasked gives the places of devices that are not active to others, if the privacy guarantee allows it.
+func (n *network) refillMasked(task *pb.Task, cohort []uint32) []uint32 {
+	if n.settings().Cohort.ByCheckIn() {
+		return cohort
+	}
+	others := n.substitutes(int(task.Round), cohort, len(cohort)-len(n.activeOf(n.admitted(cohort))))
+	if len(others) == 0 {
+		return cohort
+	}
+	cohort = slices.Concat(cohort, others)
+	slices.Sort(cohort)
+	if err := n.collection.SaveCohort(n.logOf(task), cohort); err != nil {
+		n.opt.Warn(fmt.Sprintf("cannot save the cohort of round %d: %v", task.Round+1, err))
+	}
+	return cohort
 }
 
 // gather waits until enough devices for a masked round have checked in; nil if all devices that

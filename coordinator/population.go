@@ -138,7 +138,7 @@ func (c *Coordinator) substitutes(t int, cohort []uint32, places int) []uint32 {
 	case s.Cohort.ByCheckIn(), s.Cohort.Kind == "cycle" && s.DP.On():
 		from, places = c.draw(t, nil), wire.MaxDevices
 	case s.Cohort.All():
-		from, places = c.devices.Active(c.now()), c.largestCohort()-len(cohort)+places
+		from, places = c.devices.Active(c.now()), max(0, c.largestCohort()-len(cohort)+places)
 	default:
 		from = c.devices.Active(c.now())
 	}

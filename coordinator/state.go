@@ -44,6 +44,7 @@ type progress struct {
 	rejected  int                      // models that were rejected one after the other
 	refused   func() map[string]uint64 // by code, of the server; may be nil
 	opened    time.Time                // when the round began
+	idled     bool                     // devices had been told to come later when it began
 	roundTime time.Duration            // of a round, smoothed
 
 	trouble func() (State, string) // the state that the machine imposes; may be nil
@@ -125,13 +126,16 @@ func (p *progress) all() map[string]int64 {
 func (p *progress) beginRound(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.opened = now
+	p.opened, p.idled = now, p.state != Training && p.state != Evaluating
 }
 
 // endRound notes how long a round took.
 func (p *progress) endRound(took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.idled { // it waited for devices that slept
+		took /= 4
+	}
 	if p.roundTime == 0 {
 		p.roundTime = took
 	}
