@@ -89,7 +89,7 @@ func expected(split *data.Split, run *sim.Run, s coordinator.Settings, version u
 	}
 	share := func(x float64) float64 { return math.Round(x/n*1e4) / 1e4 }
 	out := coordinator.Evaluation{
-		Round: s.Rounds, Version: version, Devices: math.Round(n), HR10: share(got[1]),
+		Run: 1, Round: s.Rounds, Version: version, Devices: math.Round(n), HR10: share(got[1]),
 		NDCG10: share(got[2]), Noise: noise, Share: share(noise),
 	}
 	if out.Popular = !s.DP.On(); out.Popular {
