@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	rng "math/rand/v2"
 	"runtime"
 	"sync"
 	"time"
@@ -267,7 +268,26 @@ func (g *group) mask(ctx context.Context, id uint32, step int, message []byte) (
 		case <-held.C:
 			return first, nil
 		case <-turned:
+			g.spread(ctx)
 		}
+	}
+}
+
+// atOnce is the time within which a small group may be answered.
+const atOnce = 50 * time.Millisecond
+
+// spread delays the answer to a held call, so that the devices of a large group do not all send their
+// next message at once.
+func (g *group) spread(ctx context.Context) {
+	wait := time.Duration(rng.Float64() * float64(g.pollEvery-atOnce))
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 
