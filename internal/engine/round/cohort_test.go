@@ -232,3 +232,56 @@ func TestPoissonCohortsHaveTheirMeanAndVariance(t *testing.T) {
 	}
 	within(t, "inclusion of 200 devices", chi, users)
 }
+
+// Keyed streams differ by key and by name, and draw cohorts of the right size.
+func TestKeyedStreamsDiffer(t *testing.T) {
+	c := Cohort{Kind: "count", Count: 20}
+	draw := func(key byte, round int) []uint32 {
+		return c.DrawFrom(KeyedStreams([32]byte{key}), round, 1000, nil)
+	}
+	first := draw(1, 0)
+	if !slices.Equal(first, draw(1, 0)) || len(first) != 20 || !slices.IsSorted(first) {
+		t.Errorf("the cohort is %v, and drawn again %v", first, draw(1, 0))
+	}
+	for _, other := range [][]uint32{draw(1, 1), draw(2, 0)} { // equal with a chance of 1e-41
+		if slices.Equal(first, other) {
+			t.Error("another key or round draws the same cohort")
+		}
+	}
+	mean := 0
+	for round := range 200 {
+		mean += len(Cohort{Kind: "poisson", Share: 0.1}.DrawFrom(KeyedStreams([32]byte{3}), round, 1000, nil))
+	}
+	if mean < 200*95 || mean > 200*105 { // 15 standard deviations
+		t.Errorf("%d devices are drawn in 200 rounds, expected about 20000", mean)
+	}
+}
+
+// The turns of the planned devices are those of a simulation. Each later device has one turn in a cycle.
+func TestTurnsOfACycle(t *testing.T) {
+	c := Cohort{Kind: "cycle", Count: 4}
+	const planned, later = 10, 30
+	devices := make([]uint32, planned+later)
+	for i := range devices {
+		devices[i] = uint32(i)
+	}
+	turns := map[uint32]int{}
+	for round := range c.Epoch(planned) {
+		if got := c.Turn(SeedStreams(7), round, planned, devices[:planned]); !slices.Equal(got,
+			c.Draw(7, round, planned, nil)) {
+			t.Errorf("round %d: %v, in a simulation %v", round, got, c.Draw(7, round, planned, nil))
+		}
+		for _, id := range c.Turn(SeedStreams(7), round, planned, devices) {
+			turns[id]++
+		}
+		if again := c.Turn(SeedStreams(7), round+c.Epoch(planned), planned, devices); !slices.Equal(again,
+			c.Turn(SeedStreams(7), round, planned, devices)) {
+			t.Errorf("the turn of round %d is another one in the next cycle", round)
+		}
+	}
+	for _, id := range devices {
+		if turns[id] != 1 {
+			t.Errorf("device %d has %d turns in a cycle", id, turns[id])
+		}
+	}
+}
