@@ -20,7 +20,9 @@ import (
 func serving(t *testing.T, words ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state")
-	c := exec.Command(os.Args[0], append([]string{"serve", "--state", dir, "--listen", "127.0.0.1:0"}, words...)...)
+	c := exec.Command(os.Args[0], append([]string{
+		"serve", "--state", dir, "--listen", "127.0.0.1:0", "--max-interval", "200ms", // devices of tests come soon
+	}, words...)...)
 	c.Env = append(os.Environ(), "TACIT_TEST_MAIN=1")
 	var errs bytes.Buffer
 	c.Stderr = &errs
