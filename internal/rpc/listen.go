@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -15,8 +16,8 @@ import (
 
 // Listener limits the connections of a listener, in total and per address. If there is no room for another, it
 // closes the oldest one that has not carried a signed call or a call of the operator yet: of the same address, or of
-// the address with most of them. If there is none, it closes the new one. It does the same if the process has no
-// file descriptor left.
+// the address with most of them. If there is none, it closes the one that has been idle longest, or else the new one.
+// It closes connections in the same order if the process has no file descriptor left.
 func (s *Server) Listener(l net.Listener) net.Listener {
 	return &listener{
 		Listener: l, server: s, addresses: map[netip.Prefix]*addressConns{}, trusted: map[[32]byte]int{},
@@ -37,6 +38,7 @@ type listener struct {
 type addressConns struct {
 	all       int
 	untrusted list.List // those that are not trusted, oldest first
+	idle      list.List // those that are trusted and between calls, longest first
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -76,10 +78,10 @@ func (l *listener) enter(c *conn) bool {
 	ok := true
 	switch lim := &l.server.limits; {
 	case a.all >= lim.AddressConns:
-		victim = a.oldest()
+		victim = a.victim()
 		ok = victim != nil
 	case l.all >= lim.Conns:
-		victim = l.oldest()
+		victim = l.victim()
 		ok = victim != nil
 	}
 	if victim != nil {
@@ -101,12 +103,12 @@ func (l *listener) enter(c *conn) bool {
 	return ok
 }
 
-// evict closes up to n connections that are not trusted. It reports whether there were any.
+// evict closes up to n connections that are not trusted or idle. It reports whether there were any.
 func (l *listener) evict(n int) bool {
 	var victims []*conn
 	l.mu.Lock()
 	for range n {
-		victim := l.oldest()
+		victim := l.victim()
 		if victim == nil {
 			break
 		}
@@ -121,26 +123,29 @@ func (l *listener) evict(n int) bool {
 	return len(victims) > 0
 }
 
-// oldest returns the oldest stranger of the address, or nil.
-func (a *addressConns) oldest() *conn {
-	if first := a.untrusted.Front(); first != nil {
-		return first.Value.(*conn)
+// victim returns the connection of the address that others may replace, or nil.
+func (a *addressConns) victim() *conn {
+	for _, l := range []*list.List{&a.untrusted, &a.idle} {
+		if first := l.Front(); first != nil {
+			return first.Value.(*conn)
+		}
 	}
 	return nil
 }
 
-// oldest returns the oldest stranger of the address that has most, or nil.
-func (l *listener) oldest() *conn {
+// victim returns the connection that others may replace, of the address that has most of its kind, or nil.
+func (l *listener) victim() *conn {
 	var most *addressConns
 	for _, a := range l.addresses {
-		if most == nil || a.untrusted.Len() > most.untrusted.Len() {
+		if most == nil || a.untrusted.Len() > most.untrusted.Len() ||
+			most.untrusted.Len() == 0 && a.untrusted.Len() == 0 && a.idle.Len() > most.idle.Len() {
 			most = a
 		}
 	}
 	if most == nil {
 		return nil
 	}
-	return most.oldest()
+	return most.victim()
 }
 
 // remove forgets a connection.
@@ -153,6 +158,10 @@ func (l *listener) remove(c *conn) {
 	if c.place != nil {
 		a.untrusted.Remove(c.place)
 		c.place = nil
+	}
+	if c.rest != nil {
+		a.idle.Remove(c.rest)
+		c.rest = nil
 	}
 	if c.vouched {
 		if l.trusted[c.key]--; l.trusted[c.key] == 0 {
@@ -173,7 +182,8 @@ type conn struct {
 	safe     atomic.Bool // trusted; read without the lock
 
 	// These belong to the listener's lock.
-	place   *list.Element // among the strangers; nil if the connection is trusted
+	place   *list.Element // among the untrusted; nil if the connection is trusted
+	rest    *list.Element // among the idle; nil if it is not idle
 	vouched bool          // trusted because of key
 	key     [32]byte
 	left    bool
@@ -188,15 +198,41 @@ func (c *conn) Close() error {
 
 type connKey struct{}
 
-// connContext lets handlers find the connection of a request.
-func connContext(ctx context.Context, c net.Conn) context.Context {
+// accepted returns the connection that a listener accepted, or nil.
+func accepted(c net.Conn) *conn {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	if c, ok := c.(*conn); ok {
-		return context.WithValue(ctx, connKey{}, c)
+	one, _ := c.(*conn)
+	return one
+}
+
+// connContext lets handlers find the connection of a request.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	if one := accepted(c); one != nil {
+		return context.WithValue(ctx, connKey{}, one)
 	}
 	return ctx
+}
+
+// connState notes which trusted connections are idle.
+func connState(raw net.Conn, state http.ConnState) {
+	c := accepted(raw)
+	if c == nil || state != http.StateIdle && state != http.StateActive || !c.safe.Load() {
+		return
+	}
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	if c.left {
+		return
+	}
+	switch idle := &c.listener.addresses[c.from].idle; {
+	case state == http.StateIdle && c.rest == nil:
+		c.rest = idle.PushBack(c)
+	case state == http.StateActive && c.rest != nil:
+		idle.Remove(c.rest)
+		c.rest = nil
+	}
 }
 
 // maxTrusted is the number of connections that one key can keep from being closed for others.

@@ -205,7 +205,7 @@ func (s *Server) HTTP(secure *tls.Config) *http.Server {
 		// These two apply to requests that never reach a handler. Handlers move the deadlines as bytes
 		// arrive.
 		ReadTimeout: wholePiece, WriteTimeout: wholePiece + s.limits.Call,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10, ConnContext: connContext,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 8 << 10, ConnContext: connContext, ConnState: connState,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 250, MaxReceiveBufferPerConnection: 1 << 18, MaxReceiveBufferPerStream: 1 << 18,
 			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,

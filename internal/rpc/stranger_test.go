@@ -206,6 +206,30 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
+// An idle connection of a device makes room for another device, of the same address or of others.
+func TestIdleConnectionsMakeRoomForOthers(t *testing.T) {
+	for _, limits := range []Limits{{AddressConns: 3}, {Conns: 3}} {
+		for _, secure := range []bool{false, true} {
+			st := newFakeCoordinator()
+			for i := range 10 {
+				st.ids[fixed(keyOf(i))] = uint32(i)
+			}
+			s := st.open(t, limits, secure)
+			for range 2 { // each device returns to a connection that was closed meanwhile
+				for i := range 10 {
+					c := s.dial(t, keyOf(i), nil) // keeps its connection until the end
+					if _, err := c.CheckIn(context.Background(), &pb.CheckInRequest{}); err != nil {
+						t.Errorf("device %d, %+v: %v", i, limits, err)
+					}
+				}
+			}
+			if n := s.server.Refused()["connections"]; n < 15 {
+				t.Errorf("%d connections made room, want 15 or more", n)
+			}
+		}
+	}
+}
+
 // One key keeps few connections from being closed, and all connections may be of devices.
 func TestOneKeyVouchesForFewConnections(t *testing.T) {
 	s := newFakeCoordinator(keyOf(1)).open(t, Limits{KeyRate: -1}, false)
