@@ -33,6 +33,8 @@ type fleetFlags struct {
 	parity       bool
 	dataDir      string
 	stay         bool
+	days         int
+	churn        float64
 }
 
 const fleetLong = `
@@ -42,9 +44,12 @@ slow (--slow) or send invalid reports (--lie).`
 
 const fleetDetails = `
 --chaos starts its own coordinator, kills it at random moments with SIGKILL and restarts it, fills its
-disk (diskfull=2) and sets its clock (clock=3). It then compares acknowledged with counted reports, and the model with that of an undisturbed simulation. It
-exits with 1 if a report was lost or counted twice, or if the model differs. --parity does the same
-without kills. If devices choose when to check in, the simulation uses the cohorts that formed.`
+disk (diskfull=2) and sets its clock (clock=3). It then compares acknowledged with counted reports, and
+the model with that of an undisturbed simulation. It exits with 1 if a report was lost or counted
+twice, or if the model differs. --parity does the same without disturbances. If devices choose when to
+check in, the simulation uses the cohorts that formed. --days 365 lets a federation live for a
+simulated year: one run a day while devices leave and join (--churn). It then composes the privacy
+budget of each device independently, and shows the size of the state over time.`
 
 func (a *app) fleetCmd() *cobra.Command {
 	var f fleetFlags
@@ -70,6 +75,8 @@ func (a *app) fleetCmd() *cobra.Command {
 	fl.Float64Var(&f.lie, "lie", 0, "fraction of devices that send invalid reports")
 	fl.StringVar(&f.chaos, "chaos", "", "disturb a coordinator: kills=20,diskfull=2,clock=3,seed=1")
 	fl.BoolVar(&f.parity, "parity", false, "compare the model with a simulation's, bit by bit")
+	fl.IntVar(&f.days, "days", 0, "live for a number of simulated days in this process, with one run a day")
+	fl.Float64Var(&f.churn, "churn", 0.02, "with --days: fraction of devices that leave and join a day")
 	fl.BoolVar(&f.stay, "stay", false, "keep running after the last round")
 	dataDirFlag(c.Flags(), &f.dataDir)
 	f.serve.runFlags(c)
@@ -77,7 +84,7 @@ func (a *app) fleetCmd() *cobra.Command {
 		flagsUnder("Devices", "data users", "hosts arrive check-in-every stay data-dir columns min-rows world sep "+
 			"header "+
 			"threshold dedup"),
-		flagsUnder("Faults", "drop slow lie chaos parity", "leave"),
+		flagsUnder("Faults", "drop slow lie chaos parity days", "leave churn"),
 		flagsUnder("Run", "method rounds cohort", "devices deadline goal min-share user-column row-column "+
 			"deterministic "+
 			"preset protocol batch negatives mean server keep bits seed"),
@@ -90,6 +97,9 @@ func (a *app) fleetCmd() *cobra.Command {
 		}
 		if err := f.check(); err != nil {
 			return err
+		}
+		if f.days > 0 {
+			return a.liveDays(c.Context(), spec, &f)
 		}
 		if f.chaos != "" || f.parity {
 			return a.chaos(c.Context(), spec, &f, words, settings)
