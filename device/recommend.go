@@ -126,7 +126,7 @@ func (r *Recommendations) note(items int) string {
 	case r.KnownItems > 0:
 		why = "the model knows nothing about the items of your history yet"
 	case items > 0:
-		why = "the catalogue has none of the items of your history; check that the item IDs are the same"
+		why = "the catalogue has none of the items of your history (are the item IDs the same?)"
 	}
 	switch r.Basis {
 	case Popular:

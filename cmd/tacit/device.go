@@ -191,6 +191,10 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	}
 	if !a.quiet {
 		fmt.Fprintf(a.err, "state  %s (%s)\n", path, file.Protection())
+		if about.Events == 0 && len(events) == 0 {
+			fmt.Fprintln(a.err, "no history yet: the device recommends popular items and has nothing to train on; add "+
+				"events with --history FILE or tacit device add ITEM")
+		}
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a device uses one processor at most
 	if f.once {
@@ -391,10 +395,6 @@ func (f *deviceFlags) update(d *device.Device, about *device.About, events []dev
 			return err
 		}
 	}
-	n, err := d.Merge(events)
-	if err == nil && n == 0 && about.Events == 0 {
-		return input(errors.New("the device has no history to learn from"),
-			"add --history FILE, or -d NAME --user USER, or run tacit device add ITEM")
-	}
+	_, err := d.Merge(events)
 	return err
 }
