@@ -47,8 +47,11 @@ func (c *Coordinator) requiredDevices() int {
 // lacksDevices says why the next round cannot begin, and returns a channel that closes when that may
 // have changed. The message is empty if the round can begin.
 func (c *Coordinator) lacksDevices() (State, string, <-chan struct{}) {
-	_, changed := c.devices.Count()
-	active, required := len(c.devices.Active(c.now())), c.requiredDevices()
+	active, changed := c.devices.Count()
+	required := c.requiredDevices()
+	if active >= required || c.engine.Next > 0 { // otherwise it is not worth counting after each enrolment
+		active = len(c.devices.Active(c.now()))
+	}
 	switch {
 	case active >= required:
 		return Training, "", changed

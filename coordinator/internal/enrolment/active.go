@@ -66,7 +66,10 @@ func (r *Registry) population(now time.Time) (active, members []uint32) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c = activeCache{ids: r.active.ids, valid: true, until: 1<<63 - 1}
+	c = activeCache{
+		ids: r.active.ids, valid: true, until: 1<<63 - 1,
+		active: make([]uint32, 0, r.members), members: make([]uint32, 0, r.members),
+	}
 	for _, id := range c.ids {
 		d := r.devices[id]
 		if d.barred != "" {
@@ -124,10 +127,14 @@ func (r *Registry) Missed(cohort []uint32, since, now time.Time) (expected bool)
 	return expected
 }
 
-// ActiveCount is the number of devices that were active when they were last counted.
+// ActiveCount is the number of active devices when they were last counted, or of all enrolled ones if that has
+// changed. It costs nothing.
 func (r *Registry) ActiveCount() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	if !r.active.valid {
+		return r.members
+	}
 	return len(r.active.active)
 }
 

@@ -23,6 +23,7 @@ func BenchmarkActive(b *testing.B) {
 func BenchmarkSeen(b *testing.B) {
 	start := time.Unix(1_700_000_000, 0)
 	r := enrolled(100_000, start)
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for id := uint32(0); pb.Next(); id = (id + 7919) % 100_000 {
 			r.Seen(id, start, time.Minute)
