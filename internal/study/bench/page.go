@@ -188,10 +188,10 @@ upload, with coordinator and devices on the same 2 cores of a busy machine:
 
 | | coordinator's processor time | attempts |
 |---|---:|---:|
-| before calls were held | 43.1 s for 3 rounds: 14.4 s a round | 3 |
-| now | 12.9 s for 3 rounds with enrolment: 4.3 s a round | 3 |
+| before calls were held (commit c327809) | 43.1 s for 3 rounds: 14.4 s a round | 3 |
+| now | 11.2 s for 3 rounds: 3.7 s a round | 3 |
 
-Of that time, most was spent on devices that asked again whether the next step had begun: each call costs
+Both include enrolment. Most of the time was spent on devices that asked whether the next step had begun: a call costs
 about 0.25 ms, of which half is its signature. Now calls are held until the step begins, and simulated
 devices that dropped out check in less often. What remains of a round: about 12,000 signed calls, and
 0.7 s to remove the masks, of which most is for the devices that dropped out after sharing keys.
