@@ -46,8 +46,8 @@ func TestAdminPrintsTheStateAfterwards(t *testing.T) {
 		t.Errorf("the token is not revoked:\n%s", out)
 	}
 	rejected(t, "unknown token", "admin", "revoke-token", "nothing", "--state", dir)
-	data := decode(t, admin(t, dir, "pause", "--json"))["data"].(map[string]any)
-	if data["paused"] != true || data["version"] != 5.0 || data["round"] != 1.0 || data["run_number"] == nil {
+	data := decode(t, admin(t, dir, "resume", "--json"))["data"].(map[string]any)
+	if data["paused"] != false || data["version"] != 5.0 || data["round"] != 1.0 || data["run_number"] == nil {
 		t.Errorf("the JSON is of a state before: %v", data)
 	}
 	out := admin(t, dir, "audit")
