@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
@@ -137,15 +138,18 @@ func (c *Coordinator) groupSeedOf(run *current) uint64 {
 	return c.noise.GroupSeed(run.id, c.rollbacks.count)
 }
 
-// epsilon is the budget spent.
+// epsilon is the budget spent; infinite if it is unknown.
 func (c *Coordinator) epsilon() float64 {
 	g := c.engine.Stack
 	if g == nil {
 		return 0
 	}
+	if c.budget.Lost() {
+		return math.Inf(1)
+	}
 	r, err := account.Epsilon(g.Delta, g.Options(), c.budget.All()...)
 	if err != nil {
-		return 0
+		return math.Inf(1)
 	}
 	return r.Epsilon
 }

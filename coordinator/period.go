@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -138,7 +139,7 @@ func (c *Coordinator) budgetState() (State, string) {
 }
 
 // DeviceEpsilon is the privacy cost of all releases since a device enrolled, in all budget periods;
-// false without a privacy guarantee, or for an unknown device.
+// false without a privacy guarantee, for an unknown device, or if ledger entries were lost.
 func (c *Coordinator) DeviceEpsilon(id uint32) (float64, bool) {
 	line, ok := c.devices.LedgerLine(id)
 	c.mu.Lock()
@@ -147,5 +148,6 @@ func (c *Coordinator) DeviceEpsilon(id uint32) (float64, bool) {
 	if !ok || b == nil || e == nil || e.Stack == nil {
 		return 0, false
 	}
-	return b.EpsilonSince(line, e.Stack.Delta, e.Stack.Options()), true
+	epsilon := b.EpsilonSince(line, e.Stack.Delta, e.Stack.Options())
+	return epsilon, !math.IsInf(epsilon, 0)
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
@@ -60,7 +61,8 @@ type ExcludedDevice = enrolment.ExcludedDevice
 type Budget struct {
 	Policy    string `json:"policy"`
 	Guarantee string `json:"guarantee,omitempty"` // against whom it holds
-	// Epsilon and Delta are the budget spent in the budget period; null without a privacy guarantee.
+	// Epsilon and Delta are the budget spent in the budget period; null without a privacy guarantee, and
+	// Epsilon also if entries of the ledger were lost.
 	Epsilon       *float64 `json:"epsilon"`
 	Delta         *float64 `json:"delta"`
 	BudgetEpsilon *float64 `json:"budget_epsilon"` // the epsilon of the policy; null if it has none
@@ -135,7 +137,9 @@ func (c *Coordinator) Budget() Budget {
 		return b
 	}
 	epsilon, delta := c.epsilon(), settings.DP.Delta
-	b.Epsilon, b.Delta, b.Guarantee = &epsilon, &delta, c.guarantee()
+	if b.Delta, b.Guarantee = &delta, c.guarantee(); !math.IsInf(epsilon, 0) {
+		b.Epsilon = &epsilon
+	}
 	if settings.DP.Epsilon > 0 {
 		b.BudgetEpsilon = &settings.DP.Epsilon
 	}

@@ -207,7 +207,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 		if err := c.Begin(settings, items); err != nil {
 			hint := ""
 			if errors.Is(err, coordinator.ErrBegun) {
-				hint = "start another with tacit serve --state ANOTHER-FOLDER, or omit -d to resume this one"
+				hint = "omit -d to resume it; then tacit admin end ends it, and tacit admin begin begins another one"
 			}
 			return input(err, hint)
 		}

@@ -14,14 +14,16 @@ type costs struct {
 	lines  int // of the ledger
 	delta  float64
 	option account.Options
-	events []account.Event // of all periods
-	at     []int           // by event: its line
-	known  []float64       // by the first event that counts; NaN if it is not known
+	at     []int     // by event, of all periods: its line
+	known  []float64 // by the first event that counts
+	most   float64   // what all events cost, at most
 }
 
 // EpsilonSince is the privacy cost at delta of all releases from a line of the ledger on, whatever
 // the budget period: of a device that enrolled when the ledger had that many lines. Releases under
-// different adjacencies are added up.
+// different adjacencies are added up. It is infinite if entries from then on were lost. If the accountant
+// is PLD, whose every answer is expensive, it is an upper bound: the smaller of what RDP says and of what
+// PLD says of the whole ledger.
 func (b *Budget) EpsilonSince(line int, delta float64, o account.Options) float64 {
 	if b == nil {
 		return 0
@@ -31,31 +33,30 @@ func (b *Budget) EpsilonSince(line int, delta float64, o account.Options) float6
 	defer k.mu.Unlock()
 	if n := b.ledger.Len(); n != k.lines || delta != k.delta || o.Accountant != k.option.Accountant {
 		k.lines, k.delta, k.option = n, delta, o
-		k.events, k.at = b.ledger.Paid()
-		k.known = make([]float64, len(k.events)+1)
-		for i := range k.events {
-			k.known[i] = math.NaN()
-		}
-		if o.Accountant != account.PLD { // whose every answer is expensive
-			k.all()
-		}
+		events, at := b.ledger.Paid()
+		k.at = at
+		k.compute(events)
 	}
-	i := sort.SearchInts(k.at, line)
-	if math.IsNaN(k.known[i]) {
-		var c composed
-		for _, e := range k.events[i:] {
-			c.add(e, k.option)
-		}
-		k.known[i] = c.epsilon(delta)
+	if line <= b.ledger.LostLine() {
+		return math.Inf(1)
 	}
-	return k.known[i]
+	return min(k.known[sort.SearchInts(k.at, line)], k.most)
 }
 
-// all computes every cost in one pass from the end, so that no curve is computed twice.
-func (k *costs) all() {
-	var c composed
-	for i := len(k.events) - 1; i >= 0; i-- {
-		c.add(k.events[i], k.option)
+// compute computes every cost in one pass from the end, so that no curve is computed twice.
+func (k *costs) compute(events []account.Event) {
+	var c, all composed
+	o := k.option
+	if k.most = math.Inf(1); o.Accountant == account.PLD {
+		for _, e := range events {
+			all.add(e, o)
+		}
+		k.most = all.epsilon(k.delta)
+		o = account.Options{Accountant: account.RDP}
+	}
+	k.known = make([]float64, len(events)+1)
+	for i := len(events) - 1; i >= 0; i-- {
+		c.add(events[i], o)
 		k.known[i] = c.epsilon(k.delta)
 	}
 }

@@ -34,6 +34,7 @@ type Ledger struct {
 	run       string // the newest run; empty if the owner is a run
 	runs      int    // of the budget period
 	period    period
+	lostLine  int           // the last line which says that others were lost; 0 for none
 	spent     account.Spent // the events of the budget period with equal ones merged
 	end       ending
 	err       error // of a failed write, which may have left a line or half of one

@@ -35,7 +35,7 @@ func (l *Ledger) follow(e *entry) {
 		l.run = e.Run
 		l.runs++
 	case e.Lost:
-		l.period.lost = true
+		l.period.lost, l.lostLine = true, e.N
 	}
 }
 
@@ -94,6 +94,16 @@ func (l *Ledger) Paid() (events []account.Event, lines []int) {
 		events, lines = append(events, l.lines[i].event), append(lines, l.lines[i].line)
 	}
 	return events, lines
+}
+
+// LostLine is the line after which no entries are lost; -1 if none ever were.
+func (l *Ledger) LostLine() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lostLine == 0 {
+		return -1
+	}
+	return l.lostLine
 }
 
 // EventsOf returns the events of one run, one by one.
