@@ -79,7 +79,7 @@ func TestLiarIsExcluded(t *testing.T) {
 			d := r.enrolled(n)
 			d[liar].lie = l
 			attempts := r.playMasked(d, 2)
-			excluded := r.c.devices.Excluded()
+			excluded := r.c.Status().Excluded
 			if len(excluded) != 1 || excluded[0].ID != liar || excluded[0].Reason == "" {
 				t.Fatalf("%+v are excluded", excluded)
 			}
