@@ -83,7 +83,7 @@ func (c *Coordinator) present() []uint32 {
 // they are in the sum when keep has returned.
 func (c *Coordinator) ask(ctx context.Context, task *pb.Task, keep func(*masked.Sum) error) error {
 	defer c.collection.Enter(nil)
-	cohort := c.present()
+	cohort := c.atMost(c.settings().Devices, int(task.Round), c.present()) // the sum is planned for as many
 	if n := c.minDevices(task.Kind); len(cohort) < n {
 		return evaluation.Skipped(fmt.Sprintf("fewer than %d devices are present, too few for a masked sum", n))
 	}

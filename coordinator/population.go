@@ -149,10 +149,15 @@ func (c *Coordinator) substitutes(t int, cohort []uint32, places int) []uint32 {
 		_, in := slices.BinarySearch(cohort, id)
 		return in
 	})
-	if len(from) <= places {
+	return c.atMost(places, t, from)
+}
+
+// atMost draws a number of devices of a list if it has more.
+func (c *Coordinator) atMost(n, t int, from []uint32) []uint32 {
+	if len(from) <= n {
 		return from
 	}
-	pick := round.Cohort{Kind: "count", Count: places}.DrawFrom(c.cohortStreams(), t, len(from), nil)
+	pick := round.Cohort{Kind: "count", Count: n}.DrawFrom(c.cohortStreams(), t, len(from), nil)
 	for i, x := range pick {
 		pick[i] = from[x]
 	}
