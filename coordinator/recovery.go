@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
+	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/method"
@@ -28,6 +29,7 @@ func Repair(dir string) (*store.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Lost = append(r.Lost, enrolment.DescribeLost(r.Dropped)...)
 	lost, err := models.RepairPublished(dir)
 	if lost {
 		r.Lost = append(r.Lost, "the number of the last published version: numbers continue far ahead of it")

@@ -14,7 +14,7 @@ type Damage struct {
 }
 
 func (d *Damage) Error() string {
-	return fmt.Sprintf("store: %s: %s; %s", d.Where, d.What, d.Hint)
+	return fmt.Sprintf("%s: %s; %s", d.Where, d.What, d.Hint)
 }
 
 var (
@@ -23,7 +23,7 @@ var (
 	// ErrFenced says that the writer lost ownership of the folder.
 	ErrFenced = errors.New("store: another owner has written since; open the store again")
 	// ErrLocked says that another process has the folder open.
-	ErrLocked = errors.New("store: in use")
+	ErrLocked = errors.New("the state folder is in use")
 )
 
 func damage(dir, where, format string, args ...any) error {

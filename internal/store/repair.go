@@ -19,6 +19,9 @@ type Report struct {
 	Kept  []string // a line for the values, each log and each blob that is whole or has a whole beginning
 	Lost  []string // a line for each thing of which something is lost; empty where nothing is
 	Aside string   // the folder with the damaged files, as they were
+	// Dropped are, by log, the records after the first damaged one that are still readable. They are not
+	// kept, since others between them may be missing; a caller may say what they were.
+	Dropped map[string][][]byte `json:"-"`
 }
 
 // place is a whole frame in a file.
@@ -272,6 +275,14 @@ func (s *Store) keepLog(name string, t *tail, found map[uint64][]place, known ma
 	if last := max(known[t.id].number, lastNumber(list)); last > uint64(frames) && !abandoned(list[frames:], last,
 		known[t.id]) {
 		r.Lost = append(r.Lost, fmt.Sprintf("log %s: all after record %d", name, c.count))
+		for i := range list[frames:] {
+			if _, f, err := list[frames+i].read(); err == nil && f.parts == 1 {
+				if r.Dropped == nil {
+					r.Dropped = map[string][][]byte{}
+				}
+				r.Dropped[name] = append(r.Dropped[name], f.payload)
+			}
+		}
 	}
 	return nil
 }
