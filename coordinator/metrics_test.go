@@ -159,7 +159,7 @@ func TestASmallBudgetIsAnnounced(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
 		o.Warn = func(text string) { warnings <- text }
 	})
-	if text := <-warnings; !strings.Contains(text, "over 12 rounds, and the budget is 8") {
+	if text := <-warnings; !strings.Contains(text, "12 rounds") || !strings.Contains(text, "the budget is 8") {
 		t.Errorf("the warning at the start is %q", text)
 	}
 	if got := r.c.Status(); *got.Delta != 1e-3 || *got.BudgetEpsilon != 8 {

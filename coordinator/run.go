@@ -35,7 +35,6 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { c.releaseWrites(ended) })()
 	var saver sync.WaitGroup
 	saver.Go(func() { c.saveSeen(ctx) })
-	c.warnOfSmallBudget()
 	err := c.loop(ctx)
 	interrupted := ctx.Err() != nil && errors.Is(err, store.ErrInterrupted)
 	cancel()

@@ -147,16 +147,3 @@ func (c *Coordinator) Budget() Budget {
 	b.Runs, b.LedgerLines = max(settings.Runs, 1), c.budget.Lines()
 	return b
 }
-
-// warnOfSmallBudget warns if the privacy budget ends before the last round, because the operator set the noise.
-func (c *Coordinator) warnOfSmallBudget() {
-	c.mu.Lock()
-	g := c.engine.Stack
-	c.mu.Unlock()
-	if g == nil || g.Epsilon == 0 || g.Total.Epsilon <= g.Epsilon {
-		return
-	}
-	c.opt.Warn(fmt.Sprintf("noise=%g costs epsilon %.4g over %d rounds, and the budget is %g: training ends when it "+
-		"is spent; omit noise, and it is chosen for all rounds", g.Noise, g.Total.Epsilon, c.settings().Rounds,
-		g.Epsilon))
-}
