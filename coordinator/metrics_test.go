@@ -150,23 +150,3 @@ func TestReadyNeedsARunAndAWritableFolder(t *testing.T) {
 		t.Errorf("a folder that is missing: %v", err)
 	}
 }
-
-// A budget that does not last is announced at the start, and its end is a warning.
-func TestASmallBudgetIsAnnounced(t *testing.T) {
-	s := withDP(small(4), "epsilon=8,noise=1.2,delta=1e-3,clip=0.5")
-	s.Rounds = 12
-	warnings := make(chan string, 99)
-	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
-		o.Warn = func(text string) { warnings <- text }
-	})
-	if text := <-warnings; !strings.Contains(text, "12 rounds") || !strings.Contains(text, "the budget is 8") {
-		t.Errorf("the warning at the start is %q", text)
-	}
-	if got := r.c.Status(); *got.Delta != 1e-3 || *got.BudgetEpsilon != 8 {
-		t.Errorf("delta %v, budget %v", got.Delta, got.BudgetEpsilon)
-	}
-	r.c.progress.set(BudgetSpent, "the privacy budget is spent")
-	if text := <-warnings; !strings.Contains(text, "ended before its last round") {
-		t.Errorf("the warning at the end is %q", text)
-	}
-}

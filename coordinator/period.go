@@ -72,9 +72,8 @@ func (c *Coordinator) checkStart(b *start) error {
 // warnBudget warns that a given noise multiplier does not last for all rounds.
 func (c *Coordinator) warnBudget(total float64, s *Settings) {
 	if s.DP.Epsilon > 0 && total > s.DP.Epsilon*(1+1e-9) {
-		c.opt.Warn(fmt.Sprintf("noise=%g costs epsilon %.4g for %d rounds of %d runs, and the budget is %g: training "+
-			"stops when it is spent; raise noise or omit it", s.DP.Noise, total, s.Rounds, max(1, s.Runs),
-			s.DP.Epsilon))
+		c.opt.Warn(fmt.Sprintf("noise=%g costs epsilon %.4g for all rounds of all runs, and the budget is %g: "+
+			"training stops when it is spent; raise noise or omit it", s.DP.Noise, total, s.DP.Epsilon))
 	}
 }
 
