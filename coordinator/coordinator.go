@@ -169,7 +169,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 	}
 	if c.opt.wall = opt.Now; opt.Now == nil {
 		c.opt.wall = wallClock
-		c.opt.Now = newClock(wallClock, c.clockStepped).now
+		c.opt.Now = newClock(wallClock, func(by time.Duration) { go c.clockStepped(by) }).now
 	}
 	c.progress.trouble = c.trouble
 	c.latest.Store(&current{})

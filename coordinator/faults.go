@@ -183,7 +183,8 @@ func (c *clock) now() time.Time {
 	return now
 }
 
-// clockStepped tells the operator that somebody set the time of day.
+// clockStepped tells the operator that somebody set the time of day. It is called in a goroutine of its
+// own, since whoever asks for the time may hold a lock.
 func (c *Coordinator) clockStepped(by time.Duration) {
 	c.progress.count("clock_steps", 1)
 	c.opt.Warn(fmt.Sprintf("the clock was set by %v; rounds and devices continue, and the schedule follows the clock",

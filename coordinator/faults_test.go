@@ -223,3 +223,17 @@ func TestClockStepsAreNoticed(t *testing.T) {
 		t.Errorf("the steps are %v", steps)
 	}
 }
+
+// A step may be noticed by whoever asks for the time with a lock held.
+func TestAClockStepDuringAChangeOfState(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clock")
+	t.Setenv(ClockVariable, file)
+	s := small(2)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	if err := os.WriteFile(file, []byte("36h"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.c.progress.set(Paused, "with the lock of the state held")
+	waitFor(t, "the step", func() bool { return r.c.progress.counted("clock_steps") == 1 })
+	r.play(r.enrolled(2), 2)
+}
