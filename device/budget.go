@@ -3,6 +3,7 @@ package device
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tacit-rec/tacit/internal/pb"
@@ -16,6 +17,7 @@ type spending struct {
 	Guarantee *Guarantee   `json:"guarantee,omitempty"` // of the newest plan
 	Trained   uint32       `json:"trained,omitempty"`   // training reports in this budget period
 	Evaluated uint32       `json:"evaluated,omitempty"` // evaluations in this budget period
+	Answered  events       `json:"answered,omitempty"`  // cost of both in this budget period
 	Limit     *reportLimit `json:"limit,omitempty"`     // of the current run
 	Tally     tally        `json:"tally,omitzero"`
 }
@@ -47,7 +49,24 @@ type Tally struct {
 // tally is a Tally with the releases that its epsilon is computed from.
 type tally struct {
 	Tally
-	Events []account.Event `json:"events,omitempty"`
+	Events events `json:"events,omitempty"`
+}
+
+// events are releases. A device sees few different ones: the noise of a policy, and one for each reset or
+// change of the population.
+type events []account.Event
+
+// with returns the events and one more; equal ones are merged.
+func (es events) with(e account.Event) events {
+	for i, like := range es {
+		like.Rounds = e.Rounds
+		if like == e {
+			es = slices.Clone(es)
+			es[i].Rounds += e.Rounds
+			return es
+		}
+	}
+	return append(slices.Clip(es), e)
 }
 
 // checkOrder returns an error if a manifest goes back: versions and run numbers never decrease, and each
@@ -112,7 +131,7 @@ func (s *spending) adopt(old, m *pb.Manifest, g *Guarantee, k *privacy.Stack) (n
 		return ""
 	}
 	if m.BudgetPeriod > old.BudgetPeriod {
-		s.Trained, s.Evaluated = 0, 0
+		s.Trained, s.Evaluated, s.Answered = 0, 0, nil
 		s.Tally.Resets++
 		if before.On() {
 			return fmt.Sprintf("the operator has reset the privacy budget: period %d begins, and what it releases "+
@@ -153,7 +172,7 @@ func (y *tally) addRuns(k *privacy.Stack, rounds int, runs int64) {
 	y.Rounds += one.Rounds * int(runs)
 	for _, e := range one.Events {
 		e.Rounds *= runs
-		y.event(e)
+		y.Events = y.Events.with(e)
 	}
 }
 
@@ -169,25 +188,8 @@ func (y *tally) add(k *privacy.Stack, from, to int) {
 	}
 	for t := from; t < to; t++ {
 		if e, spends, err := k.Spends(t); err == nil && spends {
-			y.event(e)
+			y.Events = y.Events.with(e)
 		}
-	}
-}
-
-// event adds a release to the events; equal ones are merged. A device sees few different ones: the noise
-// of a policy, and one for each reset or change of the population.
-func (y *tally) event(e account.Event) {
-	const most = 1000
-	for i := range y.Events {
-		like := y.Events[i]
-		like.Rounds = e.Rounds
-		if like == e {
-			y.Events[i].Rounds += e.Rounds
-			return
-		}
-	}
-	if len(y.Events) < most {
-		y.Events = append(y.Events, e)
 	}
 }
 
@@ -220,12 +222,49 @@ func (s *spending) mayReport(t *pb.Task, v *vetted) error {
 		}
 		return nil
 	}
-	if k != nil && k.Policy.Noise == 0 {
+	if err := s.covers(t, v); err != nil {
+		return err
+	}
+	return s.Limit.mayReport(t, v.spec)
+}
+
+// covers returns an error if the guarantee does not cover one more training report. Calibrated noise
+// covers the planned rounds. Noise that the operator set covers what epsilon allows, which may be fewer
+// reports or, after a rollback, more.
+func (s *spending) covers(t *pb.Task, v *vetted) error {
+	k := v.stack
+	if k == nil {
+		return nil
+	}
+	if k.Policy.Noise == 0 || k.Epsilon == 0 {
 		if most := v.spec.Rounds * max(v.spec.Runs, 1); s.Trained >= most {
 			return weaker("it has reported %d times in this budget period: the guarantee covers %d", s.Trained, most)
 		}
+		return nil
 	}
-	return s.Limit.mayReport(t, v.spec)
+	all, err := s.Answered.withReport(t, k)
+	if err != nil {
+		return err
+	}
+	r, err := account.Epsilon(k.Delta, k.Options(), all...)
+	if err != nil {
+		return fmt.Errorf("cannot compute the cost of a report: %w", err)
+	}
+	if r.Epsilon > k.Epsilon*(1+1e-9) {
+		return weaker("with one more report its answers in this budget period cost epsilon %.4g: the guarantee covers "+
+			"%g", r.Epsilon, k.Epsilon)
+	}
+	return nil
+}
+
+// withReport returns the events with the cost of a training report. A tree is paid for when it starts.
+func (es events) withReport(t *pb.Task, k *privacy.Stack) (events, error) {
+	at := int(t.Round)
+	if k.Mechanism == privacy.Tree {
+		at -= at % k.Epoch
+	}
+	e, _, err := k.Spends(at)
+	return es.with(e), err
 }
 
 func (l *reportLimit) mayReport(t *pb.Task, p *pb.Plan) error {
@@ -251,14 +290,22 @@ func (s *spending) noteReport(t *pb.Task, v *vetted) error {
 	case pb.Kind_TRAIN:
 		s.Trained++
 		s.Tally.Reports++
+		if v.stack != nil {
+			all, err := s.Answered.withReport(t, v.stack)
+			if err != nil {
+				return err
+			}
+			s.Answered = all
+		}
 		if s.Limit = nil; v.spec.ReportEvery > 0 {
 			s.Limit = &reportLimit{t.Run, v.spec.ReportEvery, v.spec.Rounds, t.Round}
 		}
 	case pb.Kind_EVALUATE:
 		s.Evaluated++
 		s.Tally.Evaluations++
-		if v.stack != nil {
-			s.Tally.event(v.stack.MetricEvent())
+		if v.stack != nil && v.stack.Policy.Metrics > 0 {
+			s.Tally.Events = s.Tally.Events.with(v.stack.MetricEvent())
+			s.Answered = s.Answered.with(v.stack.MetricEvent())
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // guaranteeTask is a device with a model under a policy, and the task that an honest coordinator assigns.
@@ -257,17 +258,31 @@ func TestBudgetResetIsLoggedAndTheTallyKept(t *testing.T) {
 }
 
 // A device answers no more tasks in a budget period than the guarantee covers, however often the
-// coordinator rolls back.
+// coordinator rolls back, with calibrated noise and with noise that the operator set.
 func TestRollbacksDoNotBuyReports(t *testing.T) {
-	f, members := start(t, "pfedrec", 1, "dim", "4")
-	f.spec.Rounds = 3
-	f.plan.Rounds = 3
-	f.protect("epsilon=2", "all")
-	for n := range 5 {
-		f.rollbacks++
-		out := f.offer(t, members[0], 0)
-		if want := map[bool]string{true: "trained", false: "declined"}[n < 3]; out.Action != want {
-			t.Errorf("report %d: %+v, want %s", n+1, out, want)
+	for policy, cohort := range map[string]string{
+		"epsilon=2": "all", "noise=1": "all", "epsilon=8,noise=1": "all", "epsilon=3,noise=4,metrics=30": "all",
+	} {
+		f, members := start(t, "pfedrec", 1, "dim", "4")
+		f.spec.Rounds = 3
+		f.plan.Rounds = 3
+		k := f.protect(policy, cohort)
+		most := 3
+		if k.Policy.Noise > 0 && k.Epsilon > 0 { // as many as the budget covers
+			for most = 0; most < 200; most++ {
+				e, _, _ := k.Spends(0)
+				e.Rounds = int64(most + 1)
+				if r, err := account.Epsilon(k.Delta, k.Options(), e); err != nil || r.Epsilon > k.Epsilon {
+					break
+				}
+			}
+		}
+		for n := range most + 3 {
+			f.rollbacks++
+			out := f.offer(t, members[0], 0)
+			if want := map[bool]string{true: "trained", false: "declined"}[n < most]; out.Action != want {
+				t.Fatalf("%s: report %d: %+v, want %s", policy, n+1, out, want)
+			}
 		}
 	}
 }
