@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -200,5 +202,43 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	cut := bytes.NewReader(whole.Bytes()[:whole.Len()/2])
 	if _, err := ReceiveBackup(cut, filepath.Join(tmp, "cut")); err == nil {
 		t.Error("half an archive is accepted")
+	}
+}
+
+// A coordinator that lies names a file beside the folder: `tacit admin backup` changes nothing outside of it.
+func TestABackupStaysInItsFolder(t *testing.T) {
+	base := t.TempDir()
+	dir, victim := filepath.Join(base, "a", "backup"), filepath.Join(base, "a", "victim")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{victim: "precious", filepath.Join(base, "victim"): "evil"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(Backup{
+		Format: backupFormat, Federation: "f", Files: []BackupFile{{Name: "../../victim", From: 4, Bytes: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	h := &tar.Header{Name: backupManifest, Typeflag: tar.TypeReg, Size: int64(len(text)), Mode: 0o600}
+	if err := w.WriteHeader(h); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = ReceiveBackup(&b, dir); err == nil || !strings.Contains(err.Error(), "not a file of a back-up") {
+		t.Errorf("the back-up is accepted: %v", err)
+	}
+	if got, _ := os.ReadFile(victim); string(got) != "precious" {
+		t.Errorf("the file beside the folder is now %q", got)
 	}
 }

@@ -99,8 +99,18 @@ func unpack(r io.Reader, dir string) (*Backup, error) {
 			return nil, fmt.Errorf("the back-up has format %d, this program reads %d: %w", out.Format, backupFormat,
 				err)
 		}
-		return out, nil
+		return out, out.checkNames()
 	}
+}
+
+// checkNames refuses names of files outside of a back-up: a coordinator that lies may have sent them.
+func (b *Backup) checkNames() error {
+	for _, f := range b.Files {
+		if !validBackupName(f.Name) {
+			return fmt.Errorf("%s names %.60q, which is not a file of a back-up", backupManifest, f.Name)
+		}
+	}
+	return nil
 }
 
 func writeSecret(path string, b []byte) error {
@@ -210,12 +220,7 @@ func ReadBackup(dir string) (*Backup, error) {
 		return nil, fmt.Errorf("%s: format %d, this program reads %d: %w", filepath.Join(dir, backupManifest),
 			out.Format, backupFormat, err)
 	}
-	for _, f := range out.Files {
-		if !validBackupName(f.Name) {
-			return nil, fmt.Errorf("%s names %.60q, which is not a file of a back-up", backupManifest, f.Name)
-		}
-	}
-	return out, nil
+	return out, out.checkNames()
 }
 
 // ShippedBytes are the bytes of the ledger and the audit log in a back-up, for BackupOptions.Have.
