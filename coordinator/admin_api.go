@@ -107,6 +107,9 @@ func (c *Coordinator) rollBack() error {
 		c.opt.Warn(fmt.Sprintf("cannot roll back: %v", err))
 		return c.requests.endRollback(to)
 	}
+	if err := c.payForSums(); err != nil {
+		return err
+	}
 	if err := c.countRollback(); err != nil {
 		return err
 	}

@@ -183,6 +183,9 @@ func (c *Coordinator) startRun(b *start) error {
 		c.latest.Store(&run)
 	}
 	c.install(e, p)
+	if err := c.dropSums(); err != nil {
+		return err
+	}
 	return c.save(models.Outcome{}, false)
 }
 
@@ -196,7 +199,7 @@ func (c *Coordinator) clearRun() error {
 	c.rollbacks.rounds = 0
 	c.mu.Unlock()
 	return errors.Join(
-		c.collection.DropReports(""), c.collection.History.Clear(), c.evaluations.BeginRun(c.runNumber()),
+		c.collection.History.Clear(), c.evaluations.BeginRun(c.runNumber()),
 		c.st.PutJSON(stoppedKey, ""), c.st.PutJSON(rollbackRoundsKey, 0),
 	)
 }

@@ -223,7 +223,9 @@ func (n *network) maskedBound(t int, b privacy.Bound) *pb.Bound {
 	return wire.EncodeBound(b, noise, countNoise, g.MaxInteger(t))
 }
 
-func (c *Coordinator) sumLog(task *pb.Task) string { return c.logOf(task) + ".sum" }
+const sumSuffix = ".sum"
+
+func (c *Coordinator) sumLog(task *pb.Task) string { return c.logOf(task) + sumSuffix }
 
 // nextAttempt is a number that no attempt had before, after a restart neither.
 func (c *Coordinator) nextAttempt() uint32 {

@@ -116,6 +116,9 @@ func (c *Coordinator) recoverFrom(v *models.Version) error {
 
 // republish makes the engine's values the successor of a version that is not on disk.
 func (c *Coordinator) republish(p *models.Published) error {
+	if err := c.payForSums(); err != nil {
+		return err
+	}
 	if err := c.overtake(p); err != nil {
 		return err
 	}

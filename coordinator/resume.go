@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
+	"github.com/tacit-rec/tacit/coordinator/internal/masked"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
@@ -127,12 +128,18 @@ func (c *Coordinator) resumeAt(v, newest *models.Version) error {
 		return err
 	}
 	c.evaluations.NoteInterrupted(c.models.Round())
-	if c.unreleased && c.engine.Stack != nil {
-		c.budget.Reclaim(c.models.Newest().LedgerLines, c.engine.Stack.IsMetric)
+	if err := c.reclaimLines(); err != nil {
+		return err
 	}
 	// A kill may have left the reports of the last round beside its outcome.
 	next := &pb.Task{Kind: pb.Kind_TRAIN, Round: uint32(c.engine.Next)}
-	return c.collection.DropReports(collection.LogOf(c.runID(), c.rollbacks.count, next))
+	log := collection.LogOf(c.runID(), c.rollbacks.count, next)
+	if sum, err := masked.ReadSum(c.st, log+sumSuffix); err != nil || sum == nil {
+		if err := errors.Join(err, c.payForSums()); err != nil { // the kill interrupted a roll back
+			return err
+		}
+	}
+	return c.collection.DropReports(log)
 }
 
 // noteContinues reads from a version whether its run started from the model of the run before.

@@ -95,7 +95,9 @@ func (c *Coordinator) beginNext(given *Settings, items []*pb.Item) error {
 	if err := c.checkStart(b); err != nil {
 		return err
 	}
-	err = c.beginAt(b)
+	if err = c.payForSums(); err == nil {
+		err = c.beginAt(b)
+	}
 	if err == nil {
 		err = c.catalogue.Remove(pending)
 	}

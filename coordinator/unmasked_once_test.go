@@ -77,6 +77,91 @@ func TestKilledWhileDevicesReveal(t *testing.T) {
 	}
 }
 
+// Devices add the noise and reveal their shares; the coordinator stops before the sum is published, and an
+// operator has asked for another model or another run, so that the sum is dropped. The ledger counts it.
+func TestASumThatIsDroppedIsPaidFor(t *testing.T) {
+	const n = 20
+	for _, point := range []string{"unmasking", "summed", "stepped"} {
+		for _, request := range []string{"end", "rollback"} {
+			t.Run(point+" "+request, func(t *testing.T) {
+				s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,trust=distributed,min-devices=14")
+				s.Masked, s.Rounds, s.Runs = true, 2, 3
+				dir := filepath.Join(t.TempDir(), "state")
+				r := open(t, dir, &s, func(o *Options) {
+					o.fault = func(at string) error {
+						if at == point {
+							return errCut
+						}
+						return nil
+					}
+				})
+				d := r.enrolled(n)
+				d[0].task()
+				ask := r.c.EndRun
+				if request == "rollback" {
+					ask = func() error { return r.c.Rollback(1) }
+				}
+				if err := ask(); err != nil {
+					t.Fatal(err)
+				}
+				r.mask(d, -1)
+				<-r.ended
+				r.stop()
+				r = open(t, dir, nil, nil)
+				if request == "rollback" {
+					waitFor(t, "the roll back", func() bool { m, _ := r.model(); return m.RolledBack })
+				} else {
+					waitFor(t, "the end", func() bool { return r.c.Status().State.over() })
+					if err := r.c.BeginNext(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.mask(r.enrolled(n), -1)
+				waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+				paid := int64(0)
+				for _, e := range r.c.budget.All() {
+					paid += e.Rounds
+				}
+				if paid != 2 {
+					t.Errorf("devices revealed 2 sums, and the ledger counts %d", paid)
+				}
+			})
+		}
+	}
+}
+
+// A kill in the middle of a roll back leaves a sum under the number of the roll backs before.
+func TestASumOfAnInterruptedRollBackIsPaidFor(t *testing.T) {
+	const n = 20
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,trust=distributed,min-devices=14")
+	s.Masked, s.Rounds = true, 2
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, func(o *Options) {
+		o.fault = func(at string) error {
+			if at == "unmasking" {
+				return errCut
+			}
+			return nil
+		}
+	})
+	r.mask(r.enrolled(n), -1)
+	<-r.ended
+	if err := r.c.countRollback(); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.c.budget.All()) != 0 {
+		t.Fatal("the sum is paid for already")
+	}
+	r.stop()
+	for range 2 { // once
+		r = open(t, dir, nil, nil)
+		if all := r.c.budget.All(); len(all) != 1 || all[0].Rounds != 1 {
+			t.Errorf("the ledger has %v, expected one release", all)
+		}
+		r.stop()
+	}
+}
+
 // An attempt that ends before devices reveal anything is retried.
 func TestAnAttemptBeforeRevealIsRetried(t *testing.T) {
 	const n = 20

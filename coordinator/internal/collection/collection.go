@@ -132,7 +132,24 @@ func (c *Collection) Offer(id uint32, now time.Time) *pb.Task {
 
 // LogOf is the prefix of the logs of a round.
 func LogOf(run []byte, rollbacks int, task *pb.Task) string {
-	return fmt.Sprintf("%s%x.%d.%d.%d", roundLogs, run[:4], rollbacks, task.Round, task.Kind)
+	return fmt.Sprintf("%s%d.%d.%d", logsOfRun(run), rollbacks, task.Round, task.Kind)
+}
+
+func logsOfRun(run []byte) string { return fmt.Sprintf("%s%x.", roundLogs, run[:4]) }
+
+// Sums are the training rounds of a run, from a round on, that have a log with a suffix, whatever the
+// number of roll backs.
+func (c *Collection) Sums(run []byte, from int, suffix string) (rounds []int) {
+	for _, log := range c.store.Logs(logsOfRun(run)) {
+		var rollbacks, t int
+		var kind pb.Kind
+		name, ok := strings.CutSuffix(strings.TrimPrefix(log, logsOfRun(run)), suffix)
+		if _, err := fmt.Sscanf(name, "%d.%d.%d", &rollbacks, &t, &kind); err == nil && ok && kind == pb.Kind_TRAIN &&
+			t >= from {
+			rounds = append(rounds, t)
+		}
+	}
+	return rounds
 }
 
 // Interrupted reports whether a round has reports on disk and no outcome.

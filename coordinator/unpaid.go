@@ -1,0 +1,64 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+)
+
+// If devices add the noise, the coordinator is not trusted, and a sum is released when devices reveal their
+// shares, not when a model is published. So a sum that is dropped instead of published is paid for, and the
+// ledger line of a sum pays for no other one.
+
+// paidKey is the number of ledger lines that have paid for sums which were dropped.
+const paidKey = "paid"
+
+// unpaidRounds are the rounds whose sums devices began to reveal, and that no version contains.
+func (c *Coordinator) unpaidRounds() (rounds []int) {
+	if c.engine == nil || c.engine.Stack == nil || !c.engine.Stack.Drawn {
+		return nil
+	}
+	return c.collection.Sums(c.runID(), c.engine.Next, sumSuffix)
+}
+
+// payForSums pays for the sums that are about to be dropped. A line that was written for one of them pays
+// for it.
+func (c *Coordinator) payForSums() error {
+	rounds := c.unpaidRounds()
+	if len(rounds) == 0 {
+		return nil
+	}
+	for _, t := range rounds {
+		event, spends, err := c.engine.Stack.Spends(t)
+		if err != nil {
+			return err
+		}
+		if spends {
+			err = c.budget.Spend(event)
+		}
+		if err != nil {
+			return err
+		}
+		c.opt.Warn(fmt.Sprintf("devices revealed the sum of round %d, and it is not published: it is discarded, and "+
+			"the privacy ledger counts it", t+1))
+	}
+	return c.st.PutJSON(paidKey, c.budget.Lines())
+}
+
+// reclaimLines makes the ledger lines of releases that nobody saw pay for later ones.
+func (c *Coordinator) reclaimLines() error {
+	g := c.engine.Stack
+	if !c.unreleased || g == nil || g.Drawn && len(c.unpaidRounds()) == 0 {
+		return nil
+	}
+	paid := 0
+	if err := c.st.GetJSON(paidKey, &paid); err != nil {
+		return err
+	}
+	c.budget.Reclaim(max(paid, c.models.Newest().LedgerLines), g.IsMetric)
+	return nil
+}
+
+// dropSums deletes the reports and sums of rounds that are not repeated, after paying for them.
+func (c *Coordinator) dropSums() error {
+	return errors.Join(c.payForSums(), c.collection.DropReports(""))
+}
