@@ -23,6 +23,17 @@ func (c *Coordinator) noteLate(id uint32, r *pb.ReportRequest) {
 	}
 }
 
+// noteDeclined lets the open round end without a device that declines its task. Masked rounds have a
+// deadline for each step, and a device that declines has dropped out.
+func (c *Coordinator) noteDeclined(id uint32, d *pb.Declined) {
+	if d == nil || d.Kind != pb.Kind_TRAIN || string(d.Run) != string(c.runID()) {
+		return
+	}
+	if r := c.collection.OpenRound(); r != nil && r.Number() == d.Round {
+		r.NoteDeclined(id)
+	}
+}
+
 // noteLastReport notices a report that a device believes to be counted and that is in no sum.
 // Reports of rounds that were rolled back are not lost.
 func (c *Coordinator) noteLastReport(id uint32, last *pb.LastReport) {

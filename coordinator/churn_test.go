@@ -94,6 +94,40 @@ func TestARoundEndsWithoutADeviceThatLeaves(t *testing.T) {
 	}
 }
 
+// A device that declines the task of a round gets no other in that round, and the round does not wait for it.
+func TestARoundEndsWithoutADeviceThatDeclines(t *testing.T) {
+	s := small(4)
+	s.Rounds, s.Deadline = 1, time.Hour
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.enrolled(4)
+	for _, h := range d[:3] {
+		if fate, err := h.report(h.task()); err != nil || fate != pb.ReportState_COUNTED {
+			t.Fatalf("%v, %v", fate, err)
+		}
+	}
+	task := d[3].task()
+	decline := func(run []byte, round uint32) *pb.CheckInResponse {
+		t.Helper()
+		out, err := d[3].CheckIn(context.Background(), &pb.CheckInRequest{
+			ModelVersion: task.ModelVersion, Declined: &pb.Declined{Kind: task.Kind, Run: run, Round: round},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if decline(task.Run, 7).GetTask() == nil || decline([]byte("another run....."), 0).GetTask() == nil {
+		t.Error("a task that is not that of the round was declined, and the round has no task for the device")
+	}
+	if out := decline(task.Run, task.Round); out.GetWait() == nil {
+		t.Errorf("the device that declined is offered %v", out)
+	}
+	waitFor(t, "the end", func() bool { return r.c.Status().State == Finished })
+	if got := r.counted(0); !slices.Equal(got, []uint32{0, 1, 2}) {
+		t.Errorf("the round has %v", got)
+	}
+}
+
 // A round whose devices check in but do not report is discarded after three deadlines. Others take their
 // places before.
 func TestARoundThatDevicesDoNotAnswerIsDiscarded(t *testing.T) {

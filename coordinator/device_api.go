@@ -167,6 +167,7 @@ func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Check
 		manifest = d.models.Signed()
 	}
 	d.noteLastReport(id, r.LastReport)
+	d.noteDeclined(id, r.Declined)
 	d.devices.NoteSoftware(id, r.Software)
 	if d.checkHeld(r) {
 		out := waitResponse(&pb.Wait{AfterMs: 1000, Reason: "the device has a newer model than the coordinator"})

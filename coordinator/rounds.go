@@ -146,6 +146,7 @@ type collecting struct {
 	began    time.Time // when devices were first asked
 	passed   int       // deadlines with active devices and too few reports
 	active   []uint32  // when the goal was last set
+	declined int       // devices that had declined the task then
 }
 
 // untilDeadline waits until the round has all reports that can come, or until its deadline. If sampling is
@@ -176,13 +177,15 @@ func (w *collecting) untilDeadline(ctx context.Context) (ended bool, err error) 
 	}
 }
 
-// setGoal lets the round end without the devices that are gone.
+// setGoal lets the round end without the devices that are gone or have declined its task.
 func (w *collecting) setGoal() {
 	active := w.devices.Active(w.now())
-	if w.active != nil && len(active) == len(w.active) && (len(active) == 0 || &active[0] == &w.active[0]) {
+	declined := w.round.DeclinedCount()
+	if w.active != nil && declined == w.declined && len(active) == len(w.active) &&
+		(len(active) == 0 || &active[0] == &w.active[0]) {
 		return
 	}
-	w.active = active
+	w.active, w.declined = active, declined
 	if w.round.Awaited(active) == 0 && w.round.Count() < w.least() { // nobody can come
 		w.refill()
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -283,6 +284,26 @@ func TestRollbacksDoNotBuyReports(t *testing.T) {
 			if want := map[bool]string{true: "trained", false: "declined"}[n < most]; out.Action != want {
 				t.Fatalf("%s: report %d: %+v, want %s", policy, n+1, out, want)
 			}
+		}
+	}
+}
+
+// A device that declines a task tells the coordinator, and does not come again before the round is over
+// unless the coordinator says when.
+func TestDeclinedTasksAreNotTriedEverySecond(t *testing.T) {
+	d, task := guaranteeTask(t, guaranteeModes["central"])
+	f := d.conn.(*conn).f
+	task.Bound.Clip *= 2
+	task.RemainingMs = 90_000
+	for _, waits := range []bool{false, true} {
+		f.idle = waits
+		out, err := d.perform(context.Background(), task)
+		got := f.request.Declined
+		if err != nil || got == nil || got.Round != task.Round || string(got.Run) != string(task.Run) {
+			t.Fatalf("%+v, %v; it told the coordinator %v", out, err, got)
+		}
+		if !waits && out.After < 90*time.Second || waits && out.After != time.Second {
+			t.Errorf("the coordinator says when: %v; the device comes after %v", waits, out.After)
 		}
 	}
 }

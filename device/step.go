@@ -163,7 +163,7 @@ func (d *Device) perform(ctx context.Context, t *pb.Task) (StepResult, error) {
 	}
 	out := StepResult{Action: actionOf[t.Kind], Round: t.Round, After: 10 * time.Millisecond}
 	if err := d.checkTask(t); err != nil {
-		return d.decline(t, err)
+		return d.decline(ctx, t, err)
 	}
 	if s := *d.record.report(t.Kind); !s.answers(t) {
 		if s.precludes(t, d.rollbacks()) {
@@ -173,7 +173,7 @@ func (d *Device) perform(ctx context.Context, t *pb.Task) (StepResult, error) {
 		}
 		busy, err := d.compute(t, &out)
 		if err != nil {
-			return d.decline(t, err)
+			return d.decline(ctx, t, err)
 		}
 		out.After = max(out.After, time.Duration(float64(busy)*(1/d.opt.Duty-1)))
 	}
@@ -204,15 +204,28 @@ func (d *Device) checkTask(t *pb.Task) error {
 	return v.checkGuarantee(t)
 }
 
-// decline is the result of a task that the device does not answer. Weaker tasks are in its log.
-func (d *Device) decline(t *pb.Task, err error) (StepResult, error) {
+// decline is the result of a task that the device does not answer. Weaker tasks are in its log. The device
+// tells the coordinator, which then does not wait for it, and comes again when the coordinator says, or
+// when the round is over.
+func (d *Device) decline(ctx context.Context, t *pb.Task, err error) (StepResult, error) {
 	if !errors.Is(err, errDeclined) {
 		return StepResult{Action: actionOf[t.Kind], Round: t.Round, After: idleWait}, err
 	}
 	if errors.Is(err, errWeaker) {
 		d.logDeclined(kindName(t.Kind), t.Run, t.Round, err)
 	}
-	return StepResult{Action: "declined", Reason: err.Error(), Round: t.Round, After: time.Second}, nil
+	after := min(max(time.Duration(t.RemainingMs)*time.Millisecond, idleWait), maxWait)
+	out := StepResult{Action: "declined", Reason: err.Error(), Round: t.Round, After: after}
+	if d.record == nil {
+		return out, nil
+	}
+	req := d.checkInRequest()
+	req.Declined = &pb.Declined{Kind: t.Kind, Run: t.Run, Round: t.Round}
+	resp, failed := d.conn.CheckIn(ctx, req)
+	if w := resp.GetWait(); failed == nil && w != nil && wire.CheckWait(w) == nil {
+		out.After = min(max(time.Duration(w.AfterMs)*time.Millisecond, time.Second), maxWait)
+	}
+	return out, nil
 }
 
 // logDeclined saves the reason for which the device declined something. A device that cannot save it

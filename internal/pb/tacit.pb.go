@@ -177,7 +177,7 @@ func (x Column_Side) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Column_Side.Descriptor instead.
 func (Column_Side) EnumDescriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{16, 0}
+	return file_tacit_proto_rawDescGZIP(), []int{17, 0}
 }
 
 type MaskResponse_State int32
@@ -238,7 +238,7 @@ func (x MaskResponse_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MaskResponse_State.Descriptor instead.
 func (MaskResponse_State) EnumDescriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{27, 0}
+	return file_tacit_proto_rawDescGZIP(), []int{28, 0}
 }
 
 type HelloRequest struct {
@@ -563,6 +563,7 @@ type CheckInRequest struct {
 	LastReport    *LastReport            `protobuf:"bytes,2,opt,name=last_report,json=lastReport,proto3" json:"last_report,omitempty"`        // the last report that the coordinator counted
 	Software      string                 `protobuf:"bytes,3,opt,name=software,proto3" json:"software,omitempty"`                              // name and version of the device's program, for the operator's device list
 	Held          *SignedManifest        `protobuf:"bytes,4,opt,name=held,proto3" json:"held,omitempty"`                                      // the manifest of model_version, if the coordinator asked for it
+	Declined      *Declined              `protobuf:"bytes,5,opt,name=declined,proto3" json:"declined,omitempty"`                              // the task that the device has just declined: the round does not wait for it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -625,6 +626,73 @@ func (x *CheckInRequest) GetHeld() *SignedManifest {
 	return nil
 }
 
+func (x *CheckInRequest) GetDeclined() *Declined {
+	if x != nil {
+		return x.Declined
+	}
+	return nil
+}
+
+type Declined struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=tacit.v1.Kind" json:"kind,omitempty"`
+	Run           []byte                 `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
+	Round         uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Declined) Reset() {
+	*x = Declined{}
+	mi := &file_tacit_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Declined) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Declined) ProtoMessage() {}
+
+func (x *Declined) ProtoReflect() protoreflect.Message {
+	mi := &file_tacit_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Declined.ProtoReflect.Descriptor instead.
+func (*Declined) Descriptor() ([]byte, []int) {
+	return file_tacit_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Declined) GetKind() Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return Kind_KIND_UNKNOWN
+}
+
+func (x *Declined) GetRun() []byte {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *Declined) GetRound() uint32 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
 type LastReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           []byte                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -636,7 +704,7 @@ type LastReport struct {
 
 func (x *LastReport) Reset() {
 	*x = LastReport{}
-	mi := &file_tacit_proto_msgTypes[6]
+	mi := &file_tacit_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +716,7 @@ func (x *LastReport) String() string {
 func (*LastReport) ProtoMessage() {}
 
 func (x *LastReport) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[6]
+	mi := &file_tacit_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +729,7 @@ func (x *LastReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastReport.ProtoReflect.Descriptor instead.
 func (*LastReport) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{6}
+	return file_tacit_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LastReport) GetRun() []byte {
@@ -700,7 +768,7 @@ type CheckInResponse struct {
 
 func (x *CheckInResponse) Reset() {
 	*x = CheckInResponse{}
-	mi := &file_tacit_proto_msgTypes[7]
+	mi := &file_tacit_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -712,7 +780,7 @@ func (x *CheckInResponse) String() string {
 func (*CheckInResponse) ProtoMessage() {}
 
 func (x *CheckInResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[7]
+	mi := &file_tacit_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -725,7 +793,7 @@ func (x *CheckInResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckInResponse.ProtoReflect.Descriptor instead.
 func (*CheckInResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{7}
+	return file_tacit_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CheckInResponse) GetAction() isCheckInResponse_Action {
@@ -795,7 +863,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_tacit_proto_msgTypes[8]
+	mi := &file_tacit_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +875,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[8]
+	mi := &file_tacit_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +888,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{8}
+	return file_tacit_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Wait) GetAfterMs() uint32 {
@@ -861,7 +929,7 @@ type SignedManifest struct {
 
 func (x *SignedManifest) Reset() {
 	*x = SignedManifest{}
-	mi := &file_tacit_proto_msgTypes[9]
+	mi := &file_tacit_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -873,7 +941,7 @@ func (x *SignedManifest) String() string {
 func (*SignedManifest) ProtoMessage() {}
 
 func (x *SignedManifest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[9]
+	mi := &file_tacit_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -886,7 +954,7 @@ func (x *SignedManifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedManifest.ProtoReflect.Descriptor instead.
 func (*SignedManifest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{9}
+	return file_tacit_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SignedManifest) GetBody() []byte {
@@ -928,7 +996,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_tacit_proto_msgTypes[10]
+	mi := &file_tacit_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1008,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[10]
+	mi := &file_tacit_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1021,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{10}
+	return file_tacit_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Manifest) GetFederation() []byte {
@@ -1081,7 +1149,7 @@ type Patch struct {
 
 func (x *Patch) Reset() {
 	*x = Patch{}
-	mi := &file_tacit_proto_msgTypes[11]
+	mi := &file_tacit_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1161,7 @@ func (x *Patch) String() string {
 func (*Patch) ProtoMessage() {}
 
 func (x *Patch) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[11]
+	mi := &file_tacit_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1174,7 @@ func (x *Patch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Patch.ProtoReflect.Descriptor instead.
 func (*Patch) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{11}
+	return file_tacit_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Patch) GetBase() *Blob {
@@ -1140,7 +1208,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_tacit_proto_msgTypes[12]
+	mi := &file_tacit_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1220,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[12]
+	mi := &file_tacit_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1233,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{12}
+	return file_tacit_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Blob) GetHash() []byte {
@@ -1214,7 +1282,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_tacit_proto_msgTypes[13]
+	mi := &file_tacit_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1294,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[13]
+	mi := &file_tacit_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1307,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{13}
+	return file_tacit_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Plan) GetMethod() string {
@@ -1413,7 +1481,7 @@ type Setting struct {
 
 func (x *Setting) Reset() {
 	*x = Setting{}
-	mi := &file_tacit_proto_msgTypes[14]
+	mi := &file_tacit_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1493,7 @@ func (x *Setting) String() string {
 func (*Setting) ProtoMessage() {}
 
 func (x *Setting) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[14]
+	mi := &file_tacit_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1506,7 @@ func (x *Setting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Setting.ProtoReflect.Descriptor instead.
 func (*Setting) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{14}
+	return file_tacit_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Setting) GetKey() string {
@@ -1466,7 +1534,7 @@ type Features struct {
 
 func (x *Features) Reset() {
 	*x = Features{}
-	mi := &file_tacit_proto_msgTypes[15]
+	mi := &file_tacit_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1546,7 @@ func (x *Features) String() string {
 func (*Features) ProtoMessage() {}
 
 func (x *Features) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[15]
+	mi := &file_tacit_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1559,7 @@ func (x *Features) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Features.ProtoReflect.Descriptor instead.
 func (*Features) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{15}
+	return file_tacit_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Features) GetColumns() []*Column {
@@ -1517,7 +1585,7 @@ type Column struct {
 
 func (x *Column) Reset() {
 	*x = Column{}
-	mi := &file_tacit_proto_msgTypes[16]
+	mi := &file_tacit_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1597,7 @@ func (x *Column) String() string {
 func (*Column) ProtoMessage() {}
 
 func (x *Column) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[16]
+	mi := &file_tacit_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1610,7 @@ func (x *Column) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Column.ProtoReflect.Descriptor instead.
 func (*Column) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{16}
+	return file_tacit_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Column) GetSide() Column_Side {
@@ -1612,7 +1680,7 @@ type Catalogue struct {
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_tacit_proto_msgTypes[17]
+	mi := &file_tacit_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1692,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[17]
+	mi := &file_tacit_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1705,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{17}
+	return file_tacit_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Catalogue) GetVersion() uint64 {
@@ -1673,7 +1741,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_tacit_proto_msgTypes[18]
+	mi := &file_tacit_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1753,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[18]
+	mi := &file_tacit_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1766,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{18}
+	return file_tacit_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Item) GetId() string {
@@ -1746,7 +1814,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_tacit_proto_msgTypes[19]
+	mi := &file_tacit_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1826,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[19]
+	mi := &file_tacit_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1839,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{19}
+	return file_tacit_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Task) GetKind() Kind {
@@ -1856,7 +1924,7 @@ type Bound struct {
 
 func (x *Bound) Reset() {
 	*x = Bound{}
-	mi := &file_tacit_proto_msgTypes[20]
+	mi := &file_tacit_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +1936,7 @@ func (x *Bound) String() string {
 func (*Bound) ProtoMessage() {}
 
 func (x *Bound) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[20]
+	mi := &file_tacit_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +1949,7 @@ func (x *Bound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bound.ProtoReflect.Descriptor instead.
 func (*Bound) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{20}
+	return file_tacit_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Bound) GetClip() float64 {
@@ -1975,7 +2043,7 @@ type Masking struct {
 
 func (x *Masking) Reset() {
 	*x = Masking{}
-	mi := &file_tacit_proto_msgTypes[21]
+	mi := &file_tacit_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2055,7 @@ func (x *Masking) String() string {
 func (*Masking) ProtoMessage() {}
 
 func (x *Masking) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[21]
+	mi := &file_tacit_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2068,7 @@ func (x *Masking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Masking.ProtoReflect.Descriptor instead.
 func (*Masking) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{21}
+	return file_tacit_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Masking) GetId() uint32 {
@@ -2098,7 +2166,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_tacit_proto_msgTypes[22]
+	mi := &file_tacit_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2178,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[22]
+	mi := &file_tacit_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2191,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{22}
+	return file_tacit_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FetchRequest) GetHash() []byte {
@@ -2149,7 +2217,7 @@ type FetchResponse struct {
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_tacit_proto_msgTypes[23]
+	mi := &file_tacit_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2229,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[23]
+	mi := &file_tacit_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2242,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{23}
+	return file_tacit_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FetchResponse) GetData() []byte {
@@ -2201,7 +2269,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_tacit_proto_msgTypes[24]
+	mi := &file_tacit_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2213,7 +2281,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[24]
+	mi := &file_tacit_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2226,7 +2294,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{24}
+	return file_tacit_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReportRequest) GetRun() []byte {
@@ -2296,7 +2364,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_tacit_proto_msgTypes[25]
+	mi := &file_tacit_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2376,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[25]
+	mi := &file_tacit_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2389,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{25}
+	return file_tacit_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReportResponse) GetState() ReportState {
@@ -2363,7 +2431,7 @@ type MaskRequest struct {
 
 func (x *MaskRequest) Reset() {
 	*x = MaskRequest{}
-	mi := &file_tacit_proto_msgTypes[26]
+	mi := &file_tacit_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2443,7 @@ func (x *MaskRequest) String() string {
 func (*MaskRequest) ProtoMessage() {}
 
 func (x *MaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[26]
+	mi := &file_tacit_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2456,7 @@ func (x *MaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaskRequest.ProtoReflect.Descriptor instead.
 func (*MaskRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{26}
+	return file_tacit_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MaskRequest) GetRun() []byte {
@@ -2459,7 +2527,7 @@ type MaskResponse struct {
 
 func (x *MaskResponse) Reset() {
 	*x = MaskResponse{}
-	mi := &file_tacit_proto_msgTypes[27]
+	mi := &file_tacit_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2539,7 @@ func (x *MaskResponse) String() string {
 func (*MaskResponse) ProtoMessage() {}
 
 func (x *MaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[27]
+	mi := &file_tacit_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2552,7 @@ func (x *MaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaskResponse.ProtoReflect.Descriptor instead.
 func (*MaskResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{27}
+	return file_tacit_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MaskResponse) GetState() MaskResponse_State {
@@ -2523,7 +2591,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_tacit_proto_msgTypes[28]
+	mi := &file_tacit_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2603,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[28]
+	mi := &file_tacit_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2616,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{28}
+	return file_tacit_proto_rawDescGZIP(), []int{29}
 }
 
 type LeaveResponse struct {
@@ -2559,7 +2627,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_tacit_proto_msgTypes[29]
+	mi := &file_tacit_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2571,7 +2639,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tacit_proto_msgTypes[29]
+	mi := &file_tacit_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2584,7 +2652,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_tacit_proto_rawDescGZIP(), []int{29}
+	return file_tacit_proto_rawDescGZIP(), []int{30}
 }
 
 var File_tacit_proto protoreflect.FileDescriptor
@@ -2617,13 +2685,18 @@ const file_tacit_proto_rawDesc = "" +
 	"\tdevice_id\x18\x04 \x01(\rR\bdeviceId\"W\n" +
 	"\rEnrolResponse\x12\x1b\n" +
 	"\tdevice_id\x18\x01 \x01(\rR\bdeviceId\x12)\n" +
-	"\x10already_enrolled\x18\x02 \x01(\bR\x0falreadyEnrolled\"\xb6\x01\n" +
+	"\x10already_enrolled\x18\x02 \x01(\bR\x0falreadyEnrolled\"\xe6\x01\n" +
 	"\x0eCheckInRequest\x12#\n" +
 	"\rmodel_version\x18\x01 \x01(\x04R\fmodelVersion\x125\n" +
 	"\vlast_report\x18\x02 \x01(\v2\x14.tacit.v1.LastReportR\n" +
 	"lastReport\x12\x1a\n" +
 	"\bsoftware\x18\x03 \x01(\tR\bsoftware\x12,\n" +
-	"\x04held\x18\x04 \x01(\v2\x18.tacit.v1.SignedManifestR\x04held\"L\n" +
+	"\x04held\x18\x04 \x01(\v2\x18.tacit.v1.SignedManifestR\x04held\x12.\n" +
+	"\bdeclined\x18\x05 \x01(\v2\x12.tacit.v1.DeclinedR\bdeclined\"V\n" +
+	"\bDeclined\x12\"\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x0e.tacit.v1.KindR\x04kind\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\fR\x03run\x12\x14\n" +
+	"\x05round\x18\x03 \x01(\rR\x05round\"L\n" +
 	"\n" +
 	"LastReport\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\fR\x03run\x12\x14\n" +
@@ -2845,7 +2918,7 @@ func file_tacit_proto_rawDescGZIP() []byte {
 }
 
 var file_tacit_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_tacit_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_tacit_proto_goTypes = []any{
 	(Kind)(0),               // 0: tacit.v1.Kind
 	(ReportState)(0),        // 1: tacit.v1.ReportState
@@ -2857,75 +2930,78 @@ var file_tacit_proto_goTypes = []any{
 	(*EnrolRequest)(nil),    // 7: tacit.v1.EnrolRequest
 	(*EnrolResponse)(nil),   // 8: tacit.v1.EnrolResponse
 	(*CheckInRequest)(nil),  // 9: tacit.v1.CheckInRequest
-	(*LastReport)(nil),      // 10: tacit.v1.LastReport
-	(*CheckInResponse)(nil), // 11: tacit.v1.CheckInResponse
-	(*Wait)(nil),            // 12: tacit.v1.Wait
-	(*SignedManifest)(nil),  // 13: tacit.v1.SignedManifest
-	(*Manifest)(nil),        // 14: tacit.v1.Manifest
-	(*Patch)(nil),           // 15: tacit.v1.Patch
-	(*Blob)(nil),            // 16: tacit.v1.Blob
-	(*Plan)(nil),            // 17: tacit.v1.Plan
-	(*Setting)(nil),         // 18: tacit.v1.Setting
-	(*Features)(nil),        // 19: tacit.v1.Features
-	(*Column)(nil),          // 20: tacit.v1.Column
-	(*Catalogue)(nil),       // 21: tacit.v1.Catalogue
-	(*Item)(nil),            // 22: tacit.v1.Item
-	(*Task)(nil),            // 23: tacit.v1.Task
-	(*Bound)(nil),           // 24: tacit.v1.Bound
-	(*Masking)(nil),         // 25: tacit.v1.Masking
-	(*FetchRequest)(nil),    // 26: tacit.v1.FetchRequest
-	(*FetchResponse)(nil),   // 27: tacit.v1.FetchResponse
-	(*ReportRequest)(nil),   // 28: tacit.v1.ReportRequest
-	(*ReportResponse)(nil),  // 29: tacit.v1.ReportResponse
-	(*MaskRequest)(nil),     // 30: tacit.v1.MaskRequest
-	(*MaskResponse)(nil),    // 31: tacit.v1.MaskResponse
-	(*LeaveRequest)(nil),    // 32: tacit.v1.LeaveRequest
-	(*LeaveResponse)(nil),   // 33: tacit.v1.LeaveResponse
+	(*Declined)(nil),        // 10: tacit.v1.Declined
+	(*LastReport)(nil),      // 11: tacit.v1.LastReport
+	(*CheckInResponse)(nil), // 12: tacit.v1.CheckInResponse
+	(*Wait)(nil),            // 13: tacit.v1.Wait
+	(*SignedManifest)(nil),  // 14: tacit.v1.SignedManifest
+	(*Manifest)(nil),        // 15: tacit.v1.Manifest
+	(*Patch)(nil),           // 16: tacit.v1.Patch
+	(*Blob)(nil),            // 17: tacit.v1.Blob
+	(*Plan)(nil),            // 18: tacit.v1.Plan
+	(*Setting)(nil),         // 19: tacit.v1.Setting
+	(*Features)(nil),        // 20: tacit.v1.Features
+	(*Column)(nil),          // 21: tacit.v1.Column
+	(*Catalogue)(nil),       // 22: tacit.v1.Catalogue
+	(*Item)(nil),            // 23: tacit.v1.Item
+	(*Task)(nil),            // 24: tacit.v1.Task
+	(*Bound)(nil),           // 25: tacit.v1.Bound
+	(*Masking)(nil),         // 26: tacit.v1.Masking
+	(*FetchRequest)(nil),    // 27: tacit.v1.FetchRequest
+	(*FetchResponse)(nil),   // 28: tacit.v1.FetchResponse
+	(*ReportRequest)(nil),   // 29: tacit.v1.ReportRequest
+	(*ReportResponse)(nil),  // 30: tacit.v1.ReportResponse
+	(*MaskRequest)(nil),     // 31: tacit.v1.MaskRequest
+	(*MaskResponse)(nil),    // 32: tacit.v1.MaskResponse
+	(*LeaveRequest)(nil),    // 33: tacit.v1.LeaveRequest
+	(*LeaveResponse)(nil),   // 34: tacit.v1.LeaveResponse
 }
 var file_tacit_proto_depIdxs = []int32{
 	6,  // 0: tacit.v1.HelloResponse.limits:type_name -> tacit.v1.Limits
-	10, // 1: tacit.v1.CheckInRequest.last_report:type_name -> tacit.v1.LastReport
-	13, // 2: tacit.v1.CheckInRequest.held:type_name -> tacit.v1.SignedManifest
-	12, // 3: tacit.v1.CheckInResponse.wait:type_name -> tacit.v1.Wait
-	23, // 4: tacit.v1.CheckInResponse.task:type_name -> tacit.v1.Task
-	13, // 5: tacit.v1.CheckInResponse.manifest:type_name -> tacit.v1.SignedManifest
-	16, // 6: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
-	16, // 7: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
-	16, // 8: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
-	16, // 9: tacit.v1.Manifest.features:type_name -> tacit.v1.Blob
-	15, // 10: tacit.v1.Manifest.patches:type_name -> tacit.v1.Patch
-	16, // 11: tacit.v1.Patch.base:type_name -> tacit.v1.Blob
-	16, // 12: tacit.v1.Patch.patch:type_name -> tacit.v1.Blob
-	18, // 13: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
-	20, // 14: tacit.v1.Features.columns:type_name -> tacit.v1.Column
-	2,  // 15: tacit.v1.Column.side:type_name -> tacit.v1.Column.Side
-	22, // 16: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
-	18, // 17: tacit.v1.Item.features:type_name -> tacit.v1.Setting
-	0,  // 18: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
-	24, // 19: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
-	25, // 20: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
-	0,  // 21: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
-	1,  // 22: tacit.v1.ReportResponse.state:type_name -> tacit.v1.ReportState
-	3,  // 23: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
-	4,  // 24: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
-	7,  // 25: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
-	9,  // 26: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
-	26, // 27: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
-	28, // 28: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
-	30, // 29: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
-	32, // 30: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
-	5,  // 31: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
-	8,  // 32: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
-	11, // 33: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
-	27, // 34: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
-	29, // 35: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
-	31, // 36: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
-	33, // 37: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
-	31, // [31:38] is the sub-list for method output_type
-	24, // [24:31] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	11, // 1: tacit.v1.CheckInRequest.last_report:type_name -> tacit.v1.LastReport
+	14, // 2: tacit.v1.CheckInRequest.held:type_name -> tacit.v1.SignedManifest
+	10, // 3: tacit.v1.CheckInRequest.declined:type_name -> tacit.v1.Declined
+	0,  // 4: tacit.v1.Declined.kind:type_name -> tacit.v1.Kind
+	13, // 5: tacit.v1.CheckInResponse.wait:type_name -> tacit.v1.Wait
+	24, // 6: tacit.v1.CheckInResponse.task:type_name -> tacit.v1.Task
+	14, // 7: tacit.v1.CheckInResponse.manifest:type_name -> tacit.v1.SignedManifest
+	17, // 8: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
+	17, // 9: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
+	17, // 10: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
+	17, // 11: tacit.v1.Manifest.features:type_name -> tacit.v1.Blob
+	16, // 12: tacit.v1.Manifest.patches:type_name -> tacit.v1.Patch
+	17, // 13: tacit.v1.Patch.base:type_name -> tacit.v1.Blob
+	17, // 14: tacit.v1.Patch.patch:type_name -> tacit.v1.Blob
+	19, // 15: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
+	21, // 16: tacit.v1.Features.columns:type_name -> tacit.v1.Column
+	2,  // 17: tacit.v1.Column.side:type_name -> tacit.v1.Column.Side
+	23, // 18: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
+	19, // 19: tacit.v1.Item.features:type_name -> tacit.v1.Setting
+	0,  // 20: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
+	25, // 21: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
+	26, // 22: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
+	0,  // 23: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
+	1,  // 24: tacit.v1.ReportResponse.state:type_name -> tacit.v1.ReportState
+	3,  // 25: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
+	4,  // 26: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
+	7,  // 27: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
+	9,  // 28: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
+	27, // 29: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
+	29, // 30: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
+	31, // 31: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
+	33, // 32: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
+	5,  // 33: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
+	8,  // 34: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
+	12, // 35: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
+	28, // 36: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
+	30, // 37: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
+	32, // 38: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
+	34, // 39: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
+	33, // [33:40] is the sub-list for method output_type
+	26, // [26:33] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_tacit_proto_init() }
@@ -2933,7 +3009,7 @@ func file_tacit_proto_init() {
 	if File_tacit_proto != nil {
 		return
 	}
-	file_tacit_proto_msgTypes[7].OneofWrappers = []any{
+	file_tacit_proto_msgTypes[8].OneofWrappers = []any{
 		(*CheckInResponse_Wait)(nil),
 		(*CheckInResponse_Task)(nil),
 	}
@@ -2943,7 +3019,7 @@ func file_tacit_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tacit_proto_rawDesc), len(file_tacit_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

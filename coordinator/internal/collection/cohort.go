@@ -66,7 +66,34 @@ func (r *Round) Refill(ids []uint32) {
 	r.cohort.Store(&all)
 }
 
-// Awaited counts the devices of the cohort that are active, a sorted list, and have not reported.
+// NoteDeclined notes that a device of the cohort does not answer the task of the round: it gets no other,
+// and nobody waits for it.
+func (r *Round) NoteDeclined(id uint32) {
+	if !r.Contains(id) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.declined[id] = true
+	r.reservations.free(r.reservations.by[id])
+}
+
+// Declined reports whether a device has declined the task of the round.
+func (r *Round) Declined(id uint32) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.declined[id]
+}
+
+// DeclinedCount is the number of devices that have declined the task.
+func (r *Round) DeclinedCount() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.declined)
+}
+
+// Awaited counts the devices of the cohort that are active, a sorted list, and have neither reported nor
+// declined.
 func (r *Round) Awaited(active []uint32) (n int) {
 	cohort := r.Cohort()
 	r.mu.Lock()
@@ -78,7 +105,7 @@ func (r *Round) Awaited(active []uint32) (n int) {
 		case cohort[i] > active[0]:
 			active = active[1:]
 		default:
-			if _, reported := r.counted[cohort[i]]; !reported {
+			if _, reported := r.counted[cohort[i]]; !reported && !r.declined[cohort[i]] {
 				n++
 			}
 			i, active = i+1, active[1:]

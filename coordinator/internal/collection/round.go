@@ -47,6 +47,7 @@ type Round struct {
 	full         chan struct{} // closed when the goal is reached
 	taken        int           // reports that are in the sum or being written
 	reservations reservations
+	declined     map[uint32]bool // devices that have the task and do not answer it
 }
 
 var _ Open = (*Round)(nil)
@@ -74,6 +75,7 @@ func OpenRound(config RoundConfig) (*Round, error) {
 	r := &Round{
 		config: config, ends: config.Ends, counted: map[uint32]uint64{}, sum: make([]int64, n),
 		full: make(chan struct{}), reservations: newReservations(config.Hold), goal: config.Goal,
+		declined: map[uint32]bool{},
 	}
 	r.cohort.Store(&config.Cohort)
 	for k := range maxShards {
@@ -95,7 +97,7 @@ func OpenRound(config RoundConfig) (*Round, error) {
 
 // Task is the round's task, for a device of the cohort that is not in the sum.
 func (r *Round) Task(id uint32, now time.Time) *pb.Task {
-	if !r.Contains(id) || r.Has(id) {
+	if !r.Contains(id) || r.Has(id) || r.Declined(id) {
 		r.Decline()
 		return nil
 	}
