@@ -229,30 +229,28 @@ func (s *spending) mayReport(t *pb.Task, v *vetted) error {
 }
 
 // covers returns an error if the guarantee does not cover one more training report. Calibrated noise
-// covers the planned rounds. Noise that the operator set covers what epsilon allows, which may be fewer
-// reports or, after a rollback, more.
+// covers the planned number of reports, and rounds may differ in their noise, so their cost counts as well:
+// by rollbacks a coordinator chooses which rounds it repeats. Noise that the operator set covers what epsilon
+// allows, which may be fewer reports or, after a rollback, more.
 func (s *spending) covers(t *pb.Task, v *vetted) error {
 	k := v.stack
 	if k == nil {
 		return nil
 	}
-	if k.Policy.Noise == 0 || k.Epsilon == 0 {
-		if most := v.spec.Rounds * max(v.spec.Runs, 1); s.Trained >= most {
-			return weaker("it has reported %d times in this budget period: the guarantee covers %d", s.Trained, most)
-		}
-		return nil
+	most := v.spec.Rounds * max(v.spec.Runs, 1)
+	if s.Trained >= most && (k.Policy.Noise == 0 || k.Epsilon == 0) {
+		return weaker("it has reported %d times in this budget period: the guarantee covers %d", s.Trained, most)
 	}
 	all, err := s.Answered.withReport(t, k)
 	if err != nil {
 		return err
 	}
-	r, err := account.Epsilon(k.Delta, k.Options(), all...)
-	if err != nil {
+	switch ok, err := k.Covers(all...); {
+	case err != nil:
 		return fmt.Errorf("cannot compute the cost of a report: %w", err)
-	}
-	if r.Epsilon > k.Epsilon*(1+1e-9) {
-		return weaker("with one more report its answers in this budget period cost epsilon %.4g: the guarantee covers "+
-			"%g", r.Epsilon, k.Epsilon)
+	case !ok:
+		return weaker("with a report in round %d its answers in this budget period cost more than epsilon %.4g, which "+
+			"the guarantee covers", t.Round+1, k.Limit())
 	}
 	return nil
 }

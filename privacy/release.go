@@ -82,6 +82,25 @@ func (k *Stack) Spends(t int) (account.Event, bool, error) {
 	return e[0], true, nil
 }
 
+// Limit is the epsilon that releases may cost: the policy's with given noise, otherwise that of the planned
+// releases of all runs.
+func (k *Stack) Limit() float64 {
+	if k.Policy.Noise > 0 && k.Epsilon > 0 {
+		return k.Epsilon
+	}
+	return k.Total.Epsilon
+}
+
+// Covers reports whether events cost at most Limit. It only counts them if each kind occurs at most as often
+// as planned.
+func (k *Stack) Covers(events ...account.Event) (bool, error) {
+	if k.Total.Epsilon <= k.Limit() && k.within(k.Rounds, 0, events) {
+		return true, nil
+	}
+	r, err := account.Epsilon(k.Delta, k.Options(), events...)
+	return err == nil && r.Epsilon <= k.Limit()*(1+1e-9), err
+}
+
 // MetricEvent is the cost of releasing one evaluation. It assumes no sampling, because all
 // users are evaluated. It claims marginally less noise than is added, so that the ledger
 // never confuses it with a round.

@@ -198,9 +198,11 @@ func (k *Stack) event(noise float64, rounds int) account.Event {
 // Then the budget covers that round and all later ones of the run. The events are those of all runs
 // that share the budget.
 func (k *Stack) OnPlan(t, metrics int, events []account.Event) bool {
-	if k.Policy.Noise > 0 {
-		return false
-	}
+	return k.Policy.Noise == 0 && k.within(t, metrics, events)
+}
+
+// within is OnPlan whether or not the noise was calibrated.
+func (k *Stack) within(t, metrics int, events []account.Event) bool {
 	runs := int64(k.runs())
 	for _, e := range events {
 		var most int64
