@@ -216,7 +216,7 @@ func (d *Device) decline(ctx context.Context, t *pb.Task, err error) (StepResult
 	}
 	after := min(max(time.Duration(t.RemainingMs)*time.Millisecond, idleWait), maxWait)
 	out := StepResult{Action: "declined", Reason: err.Error(), Round: t.Round, After: after}
-	if d.record == nil {
+	if d.record == nil || d.conn == nil {
 		return out, nil
 	}
 	req := d.checkInRequest()
