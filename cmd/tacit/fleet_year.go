@@ -74,7 +74,6 @@ type days struct {
 // dayDevice is a device and how much of the ledger was written when it enrolled.
 type dayDevice struct {
 	*device.Device
-	id    uint32
 	lines int
 }
 
