@@ -57,7 +57,10 @@ func TestABadVersionIsNotFatal(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the retirement", func() bool { return r.c.catalogue.Current().Items[3].Retired })
+	waitFor(t, "the retirement", func() bool { // and that it is published: the loop then does nothing
+		items := r.c.catalogue
+		return items.Current().Items[3].Retired && r.c.models.Last() > good.Version && items.Pending() == 0
+	})
 	bad := publishNaN(t, r)
 	r.pause(false)
 	r.stop()
