@@ -23,6 +23,8 @@ type proof struct {
 	Round       int    `json:"round"`
 	Rollbacks   int    `json:"rollbacks"`
 	LedgerLines int    `json:"ledger_lines"`
+	LedgerHead  []byte `json:"ledger_head"`
+	Period      int    `json:"budget_period"`
 }
 
 const proofKey = "proof"
@@ -46,7 +48,8 @@ func (c *Coordinator) checkHeld(r *pb.CheckInRequest) (show bool) {
 	}
 	c.noteProof(&proof{
 		Version: m.Version, Run: fmt.Sprintf("%x", m.Run), RunNumber: int(m.RunNumber), Round: int(m.Round),
-		Rollbacks: int(m.Rollbacks), LedgerLines: int(m.LedgerLines),
+		Rollbacks: int(m.Rollbacks), LedgerLines: int(m.LedgerLines), LedgerHead: m.LedgerHead,
+		Period: int(m.BudgetPeriod),
 	})
 	return false
 }
@@ -84,9 +87,16 @@ func (c *Coordinator) takeProof() error {
 	return c.forgetProof()
 }
 
-// outdated reports whether the ledger is older than what was released.
+// outdated reports whether the ledger lacks lines that were written before the proven version was
+// released. A ledger that grew by as many other lines lacks them too. A reset makes up for them: its budget
+// period begins after that of the proven version.
 func (c *Coordinator) outdated() bool {
-	return c.proof != nil && c.budget != nil && c.proof.LedgerLines > c.budget.Lines()
+	p := c.proof
+	if p == nil || c.budget == nil || p.LedgerLines == 0 {
+		return false
+	}
+	period, _ := c.budget.Period()
+	return period <= p.Period && !c.budget.HasHead(p.LedgerLines, p.LedgerHead)
 }
 
 // forgetProof continues after the proven version: the ledger was restored or reset, or there is none.

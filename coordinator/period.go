@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
+	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
@@ -99,10 +101,32 @@ func (c *Coordinator) ResetBudget(reason string) error {
 			errors.New("a reset of the privacy budget requires a reason of 1 to 1000 bytes, which stays in the ledger"))
 	}
 	continues := c.models.Round() < c.settings().Rounds && !c.requests.ends(c.runHex())
-	if err := b.Reset(reason, c.now(), continues); err != nil {
+	// Devices accept no lower period than they know, so a restored folder has to get beyond the proven one.
+	var proven *proof
+	if err := c.st.GetJSON(proofKey, &proven); err != nil {
 		return err
 	}
+	for {
+		if err := b.Reset(reason, c.now(), continues); err != nil {
+			return err
+		}
+		if period, _ := b.Period(); proven == nil || period > proven.Period {
+			break
+		}
+	}
 	c.requests.noteReset()
+	return nil
+}
+
+// noteReset notes a reset that no version tells devices of, because the coordinator was killed.
+func (c *Coordinator) noteReset() error {
+	m := &pb.Manifest{}
+	if err := proto.Unmarshal(c.models.Signed().GetBody(), m); err != nil {
+		return fmt.Errorf("version %d: the manifest is corrupt: %w", c.models.Last(), err)
+	}
+	if period, _ := c.budget.Period(); period > int(m.BudgetPeriod) {
+		c.requests.noteReset()
+	}
 	return nil
 }
 
@@ -112,8 +136,10 @@ func (c *Coordinator) takeReset() error {
 		return nil
 	}
 	c.spent = false
-	if err := c.forgetProof(); err != nil {
-		return err
+	if !c.outdated() {
+		if err := c.forgetProof(); err != nil {
+			return err
+		}
 	}
 	return c.save(models.Outcome{}, false)
 }

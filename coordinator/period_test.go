@@ -3,6 +3,7 @@ package coordinator
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"math"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -365,4 +367,67 @@ func TestARestoredFolderOfAnEarlierRun(t *testing.T) {
 	if r.c.BeginNext() != nil || r.c.runNumber() != 4 {
 		t.Errorf("the next run is run %d", r.c.runNumber())
 	}
+}
+
+// A restored ledger that has grown by as many other lines as were lost is not the ledger of the newest model: the
+// lost releases would never be charged.
+func TestARestoredLedgerThatGrewIsOutdated(t *testing.T) {
+	s := withDP(small(3), runsDP)
+	s.Rounds = 8
+	old, _, held := restoredFolder(t, s)
+	r := open(t, old, nil, nil)
+	d := r.enrolled(3)
+	r.play(d, 5)
+	m := &pb.Manifest{}
+	if err := proto.Unmarshal(held.Body, m); err != nil || uint64(r.c.budget.Lines()) < m.LedgerLines {
+		t.Fatalf("the ledger has %d lines, want at least %d (%v)", r.c.budget.Lines(), m.LedgerLines, err)
+	}
+	r.c.noteProof(&proof{ // as of a device that trained in both
+		Version: m.Version + 100, Run: r.c.runHex(), RunNumber: 1, Round: 4, LedgerLines: int(m.LedgerLines),
+		LedgerHead: m.LedgerHead, Period: 1,
+	})
+	r.waitState(Outdated)
+	// A reset ends it, also if the coordinator is killed before it acts on the reset.
+	r.stop()
+	b, err := budget.Open(old, hex.EncodeToString(r.c.identity.id[:]))
+	if err == nil {
+		err = errors.Join(b.Reset("a test", time.Now(), true), b.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, old, nil, nil)
+	waitFor(t, "the new period", func() bool {
+		now, _ := r.model()
+		return now.BudgetPeriod == 2 && now.Version > m.Version+100
+	})
+	r.play(r.enrolled(3), 6)
+}
+
+// A reset that the coordinator was killed after reaches the devices at the next start. One that ends the
+// state outdated gets beyond the budget period that devices know.
+func TestAResetIsNotForgotten(t *testing.T) {
+	s := withDP(small(3), runsDP)
+	s.Rounds = 6
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.play(r.enrolled(3), 1)
+	r.stop()
+	b, err := budget.Open(dir, hex.EncodeToString(r.c.identity.id[:]))
+	if err == nil {
+		err = errors.Join(b.Reset("a test", time.Now(), true), b.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the new period", func() bool { m, _ := r.model(); return m.BudgetPeriod == 2 })
+	r.c.noteProof(&proof{
+		Version: 100, Run: r.c.runHex(), RunNumber: 1, LedgerLines: 40, LedgerHead: make([]byte, 32), Period: 4,
+	})
+	r.waitState(Outdated)
+	if err := r.c.ResetBudget("a test"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the period", func() bool { m, _ := r.model(); return m.BudgetPeriod == 5 && m.Version > 100 })
 }

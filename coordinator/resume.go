@@ -124,7 +124,7 @@ func (c *Coordinator) resumeAt(v, newest *models.Version) error {
 	if err := c.noteContinues(v); err != nil {
 		return err
 	}
-	if err := c.recoverFrom(v); err != nil {
+	if err := errors.Join(c.recoverFrom(v), c.noteReset()); err != nil {
 		return err
 	}
 	c.evaluations.NoteInterrupted(c.models.Round())

@@ -34,10 +34,11 @@ func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 	if c.settings().Cohort.ByCheckIn() {
 		s.Participants = c.collection.Participation.Bytes()
 	}
-	s.LedgerLines = c.budget.Lines()
+	s.LedgerLines, s.LedgerHead = c.budget.Head()
+	// Periods never decrease, so a run without a privacy guarantee names the period too.
+	s.Run.BudgetPeriod, s.Run.InPeriod = c.budget.Period()
 	if e.Stack != nil {
 		s.Clip = e.Stack.Clip
-		s.Run.BudgetPeriod, s.Run.InPeriod = c.budget.Period()
 	}
 	_, err := c.models.Save(s)
 	return err

@@ -15,8 +15,8 @@ import (
 // report or the model that changes it.
 type spending struct {
 	Guarantee *Guarantee   `json:"guarantee,omitempty"` // of the newest plan
-	Trained   uint32       `json:"trained,omitempty"`   // training reports in this budget period
-	Evaluated uint32       `json:"evaluated,omitempty"` // evaluations in this budget period
+	Trained   uint32       `json:"trained,omitempty"`   // training reports under a guarantee in this budget period
+	Evaluated uint32       `json:"evaluated,omitempty"` // evaluations under a guarantee in this budget period
 	Answered  events       `json:"answered,omitempty"`  // cost of both in this budget period
 	Limit     *reportLimit `json:"limit,omitempty"`     // of the current run
 	Tally     tally        `json:"tally,omitzero"`
@@ -132,6 +132,9 @@ func (s *spending) adopt(old, m *pb.Manifest, g *Guarantee, k *privacy.Stack) (n
 	}
 	if m.BudgetPeriod > old.BudgetPeriod {
 		s.Trained, s.Evaluated, s.Answered = 0, 0, nil
+		if old.BudgetPeriod == 0 { // the first run with a privacy guarantee
+			return ""
+		}
 		s.Tally.Resets++
 		if before.On() {
 			return fmt.Sprintf("the operator has reset the privacy budget: period %d begins, and what it releases "+
@@ -286,9 +289,9 @@ func (s *spending) noteReport(t *pb.Task, v *vetted) error {
 	}
 	switch t.Kind {
 	case pb.Kind_TRAIN:
-		s.Trained++
 		s.Tally.Reports++
-		if v.stack != nil {
+		if v.stack != nil { // a run without a guarantee uses nothing of it
+			s.Trained++
 			all, err := s.Answered.withReport(t, v.stack)
 			if err != nil {
 				return err
@@ -299,8 +302,10 @@ func (s *spending) noteReport(t *pb.Task, v *vetted) error {
 			s.Limit = &reportLimit{t.Run, v.spec.ReportEvery, v.spec.Rounds, t.Round}
 		}
 	case pb.Kind_EVALUATE:
-		s.Evaluated++
 		s.Tally.Evaluations++
+		if v.stack != nil {
+			s.Evaluated++
+		}
 		if v.stack != nil && v.stack.Policy.Metrics > 0 {
 			s.Tally.Events = s.Tally.Events.with(v.stack.MetricEvent())
 			s.Answered = s.Answered.with(v.stack.MetricEvent())

@@ -73,27 +73,11 @@ func TestDevicesFollowRunsAndResets(t *testing.T) {
 	defer f.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	train := func(run int) {
-		t.Helper()
-		ctx, stop := context.WithCancel(ctx)
-		done := make(chan error, 1)
-		go func() { done <- f.Run(ctx, 0) }() // between runs devices would wait for minutes
-		st := r.status()
-		for ; st.RunNumber != run || st.Round != s.Rounds || f.Stats().Model < r.newest().Version; st = r.status() {
-			if time.Sleep(20 * time.Millisecond); ctx.Err() != nil {
-				t.Fatalf("run %d does not end: %s, %s; %+v", run, st.State, st.Message, f.Stats())
-			}
-		}
-		stop()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-	}
-	train(1)
+	r.train(ctx, f, 1)
 	if _, err := r.admin.BeginNext(ctx); err != nil {
 		t.Fatal(err)
 	}
-	train(2)
+	r.train(ctx, f, 2)
 	if _, err := r.admin.BeginNext(ctx); err == nil {
 		t.Fatal("a third run begins on the budget of two")
 	}
@@ -103,7 +87,7 @@ func TestDevicesFollowRunsAndResets(t *testing.T) {
 	if _, err := r.admin.BeginNext(ctx); err != nil {
 		t.Fatal(err)
 	}
-	train(3)
+	r.train(ctx, f, 3)
 	about, err := f.Devices()[0].About()
 	if err != nil {
 		t.Fatal(err)
@@ -112,5 +96,73 @@ func TestDevicesFollowRunsAndResets(t *testing.T) {
 	if g.Period != 2 || g.Run != 1 || g.Runs != 2 || !(g.Epsilon > 0 && g.Epsilon <= 50) || y.Runs != 3 ||
 		y.Resets != 1 || y.Reports < 5 || !(y.Epsilon > 0 && y.Epsilon < 2*g.Epsilon) {
 		t.Errorf("%+v, %+v", g, y)
+	}
+}
+
+// A federation may change between runs with a privacy guarantee and runs without one: its devices follow, and
+// only a reset of the budget counts as one.
+func TestDevicesFollowRunsWithAndWithoutAGuarantee(t *testing.T) {
+	split := world(t)
+	none := settings(split, "pfedrec", "dim", "4")
+	none.Rounds, none.Mean = 1, aggregate.Fixed
+	private := none
+	if err := private.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,clip=0.5")); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, filepath.Join(t.TempDir(), "state"), split, &none)
+	f, err := fleet.New(fleet.Config{Server: r.opt, Token: r.token, Split: split, Workers: 2, Deterministic: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	resets := func() int {
+		t.Helper()
+		about, err := f.Devices()[0].About()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return about.Tally.Resets
+	}
+	r.train(ctx, f, 1)
+	if err := r.c.BeginRun(&private, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.train(ctx, f, 2)
+	if n := resets(); n != 0 {
+		t.Errorf("the first run with a guarantee counts as %d resets", n)
+	}
+	if _, err := r.admin.ResetBudget(ctx, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.c.BeginRun(&none, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.train(ctx, f, 3)
+	if err := r.c.BeginRun(&private, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.train(ctx, f, 4)
+	if n := resets(); n != 1 {
+		t.Errorf("a device has seen %d resets, want 1", n)
+	}
+}
+
+// train lets the devices of a fleet train until a run is over and all of them have its model.
+func (r *federation) train(ctx context.Context, f *fleet.Fleet, run int) {
+	r.t.Helper()
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx, 0) }() // between runs devices would wait for minutes
+	st := r.status()
+	for ; st.RunNumber != run || st.Round != st.Rounds || f.Stats().Model < r.newest().Version; st = r.status() {
+		if time.Sleep(20 * time.Millisecond); ctx.Err() != nil {
+			r.t.Fatalf("run %d does not end: %s, %s; %+v", run, st.State, st.Message, f.Stats())
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		r.t.Fatal(err)
 	}
 }

@@ -987,9 +987,10 @@ type Manifest struct {
 	Features      *Blob                  `protobuf:"bytes,12,opt,name=features,proto3" json:"features,omitempty"`                              // a Features; unset if the method reads no features
 	Patches       []*Patch               `protobuf:"bytes,11,rep,name=patches,proto3" json:"patches,omitempty"`                                // shorter downloads for devices that have an older version
 	RunNumber     uint32                 `protobuf:"varint,13,opt,name=run_number,json=runNumber,proto3" json:"run_number,omitempty"`          // of the run in the federation, from 1; never decreases
-	BudgetPeriod  uint32                 `protobuf:"varint,14,opt,name=budget_period,json=budgetPeriod,proto3" json:"budget_period,omitempty"` // from 1; the operator's reset of the privacy budget begins another
+	BudgetPeriod  uint32                 `protobuf:"varint,14,opt,name=budget_period,json=budgetPeriod,proto3" json:"budget_period,omitempty"` // from 1; a reset of the privacy budget begins another; 0 before the first run with DP
 	RunInPeriod   uint32                 `protobuf:"varint,15,opt,name=run_in_period,json=runInPeriod,proto3" json:"run_in_period,omitempty"`  // of the run in the budget period, from 1
 	LedgerLines   uint64                 `protobuf:"varint,16,opt,name=ledger_lines,json=ledgerLines,proto3" json:"ledger_lines,omitempty"`    // lines of the privacy ledger when the version was published; 0 without DP
+	LedgerHead    []byte                 `protobuf:"bytes,17,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"`        // SHA-256 hash of the last of these lines; empty without DP
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1134,6 +1135,13 @@ func (x *Manifest) GetLedgerLines() uint64 {
 		return x.LedgerLines
 	}
 	return 0
+}
+
+func (x *Manifest) GetLedgerHead() []byte {
+	if x != nil {
+		return x.LedgerHead
+	}
+	return nil
 }
 
 // Patch turns an older blob into one that the manifest names. All devices receive the same
@@ -2715,7 +2723,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05state\x18\x04 \x01(\tR\x05state\"B\n" +
 	"\x0eSignedManifest\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xa4\x04\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"\xc5\x04\n" +
 	"\bManifest\x12\x1e\n" +
 	"\n" +
 	"federation\x18\x01 \x01(\fR\n" +
@@ -2738,7 +2746,9 @@ const file_tacit_proto_rawDesc = "" +
 	"run_number\x18\r \x01(\rR\trunNumber\x12#\n" +
 	"\rbudget_period\x18\x0e \x01(\rR\fbudgetPeriod\x12\"\n" +
 	"\rrun_in_period\x18\x0f \x01(\rR\vrunInPeriod\x12!\n" +
-	"\fledger_lines\x18\x10 \x01(\x04R\vledgerLines\"i\n" +
+	"\fledger_lines\x18\x10 \x01(\x04R\vledgerLines\x12\x1f\n" +
+	"\vledger_head\x18\x11 \x01(\fR\n" +
+	"ledgerHead\"i\n" +
 	"\x05Patch\x12\"\n" +
 	"\x04base\x18\x01 \x01(\v2\x0e.tacit.v1.BlobR\x04base\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\fR\x06target\x12$\n" +

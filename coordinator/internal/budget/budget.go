@@ -173,6 +173,23 @@ func (b *Budget) Lines() int {
 	return b.ledger.Len()
 }
 
+// Head is the number of lines of the ledger and the hash of the last one.
+func (b *Budget) Head() (lines int, hash []byte) {
+	if b == nil {
+		return 0, nil
+	}
+	return b.ledger.Head()
+}
+
+// HasHead reports whether the last one of a number of lines has a hash: the ledger continues the one of
+// which Head returned both.
+func (b *Budget) HasHead(lines int, hash []byte) bool {
+	if b == nil {
+		return lines == 0
+	}
+	return b.ledger.HasHead(lines, hash)
+}
+
 // Reclaim makes the entries that follow a number of lines unused, unless they were never to be
 // repeated. The caller knows that nobody saw their releases.
 func (b *Budget) Reclaim(lines int, neverRepeated func(account.Event) bool) {

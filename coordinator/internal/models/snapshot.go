@@ -38,14 +38,15 @@ type Snapshot struct {
 	RolledBack  bool // the model is not trained from the newest one
 	Clip        float64
 	LedgerLines int
+	LedgerHead  []byte // hash of the last line
 	Outcome     Outcome
 }
 
 // Run is the run of a snapshot, as manifests name it.
 type Run struct {
 	Number       int // in the federation, from 1
-	BudgetPeriod int // from 1; 0 without a privacy guarantee
-	InPeriod     int // number of the run in the budget period, from 1; 0 without a privacy guarantee
+	BudgetPeriod int // from 1; 0 if no run had a privacy guarantee
+	InPeriod     int // runs with a privacy guarantee in the budget period, with this one if it has one
 }
 
 // Outcome is how the last round ended; zero for a version that no round made.
@@ -74,7 +75,7 @@ func (m *Models) Save(s *Snapshot) (*Version, error) {
 		Federation: m.federation, Run: run, CreatedMs: s.Now.UnixMilli(), Round: uint32(s.Round), Version: number,
 		RolledBack: s.RolledBack, Rollbacks: uint32(s.Rollbacks), RunNumber: uint32(s.Run.Number),
 		BudgetPeriod: uint32(s.Run.BudgetPeriod), RunInPeriod: uint32(s.Run.InPeriod),
-		LedgerLines: uint64(s.LedgerLines),
+		LedgerLines: uint64(s.LedgerLines), LedgerHead: s.LedgerHead,
 	}
 	v := &Version{
 		Version: number, Run: hex.EncodeToString(run), RunNumber: s.Run.Number, Round: s.Round,

@@ -2,6 +2,7 @@ package round
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -31,6 +32,7 @@ type Ledger struct {
 	n         int    // lines
 	last      string // hash of the last line
 	lines     []paid
+	heads     []head
 	run       string // the newest run; empty if the owner is a run
 	runs      int    // of the budget period
 	period    period
@@ -75,6 +77,7 @@ type entry struct {
 	Reset  *Reset         `json:"reset,omitempty"`
 	Lost   bool           `json:"lost,omitempty"`        // lines before it were lost: see RepairLedger
 	Crash  bool           `json:"after_crash,omitempty"` // the line replaces half a line before it
+	Salt   string         `json:"salt,omitempty"`        // random: equal releases of a restored ledger differ
 	Before string         `json:"before"`
 	Hash   string         `json:"hash"`
 }
@@ -186,7 +189,9 @@ func (l *Ledger) take(e *entry) error {
 	}
 	l.follow(e)
 	l.last, l.n = e.Hash, e.N+1
-	return nil
+	l.heads = append(l.heads, head{lines: l.n})
+	_, err := hex.Decode(l.heads[len(l.heads)-1].hash[:], []byte(e.Hash))
+	return err
 }
 
 func (e entry) sum() string {
@@ -252,7 +257,11 @@ func (l *Ledger) Spend(e account.Event) error {
 			return err
 		}
 	}
-	return l.append("", entry{Run: l.run, Event: &e})
+	line := entry{Run: l.run, Event: &e}
+	if l.run != "" { // the ledger of a federation, which may be restored from a back-up
+		line.Salt = rand.Text()
+	}
+	return l.append("", line)
 }
 
 // Events returns the events of the budget period; equal ones are merged.

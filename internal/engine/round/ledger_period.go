@@ -1,9 +1,12 @@
 package round
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
+	"sort"
 	"time"
 
 	"github.com/tacit-rec/tacit/privacy/account"
@@ -84,6 +87,28 @@ func (l *Ledger) Lost() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.period.lost
+}
+
+// head is the hash of the last of a number of lines.
+type head struct {
+	lines int
+	hash  [sha256.Size]byte
+}
+
+// Head is the number of lines and the hash of the last one, which covers all of them.
+func (l *Ledger) Head() (lines int, hash []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.heads[len(l.heads)-1]
+	return h.lines, h.hash[:]
+}
+
+// HasHead reports whether Head returned these values once, for this ledger or one that it continues.
+func (l *Ledger) HasHead(lines int, hash []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := sort.Search(len(l.heads), func(i int) bool { return l.heads[i].lines >= lines })
+	return i < len(l.heads) && l.heads[i].lines == lines && bytes.Equal(l.heads[i].hash[:], hash)
 }
 
 // Paid returns all events with their lines, whatever the budget period.
