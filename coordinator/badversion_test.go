@@ -108,6 +108,11 @@ func TestOnlyBadVersions(t *testing.T) {
 	r := open(t, dir, &s, nil)
 	r.pause(true)
 	r.enrolled(2)
+	waitFor(t, "the pause", func() bool { return r.c.Status().State == Paused })
+	if _, err := r.admin.Items(context.Background(), []*pb.Item{{Id: "new"}}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the item", func() bool { return r.c.Status().Items == 11 })
 	var bad uint64
 	for range models.VersionsOnDisk {
 		bad = publishNaN(t, r)
@@ -115,8 +120,8 @@ func TestOnlyBadVersions(t *testing.T) {
 	r.pause(false)
 	r.stop()
 	r = open(t, dir, nil, nil)
-	if m, _ := r.model(); m.Version <= bad || m.Round != 0 {
-		t.Errorf("version %d of round %d", m.Version, m.Round)
+	if m, _ := r.model(); m.Version <= bad || m.Round != 0 || r.c.Status().Items != 11 {
+		t.Errorf("version %d of round %d with %d items", m.Version, m.Round, r.c.Status().Items)
 	}
 	d := []*testDevice{r.newDevice(0), r.newDevice(1)}
 	d[1].id = 1

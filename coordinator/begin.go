@@ -145,6 +145,7 @@ func (c *Coordinator) beginAt(b *start) error {
 	if err := c.st.PutJSON(runKey, saved); err != nil {
 		return err
 	}
+	c.models.Keep(saved.Items, saved.Features)
 	if err := c.fault("begun"); err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ func (c *Coordinator) resume() error {
 	r.Settings.methods, r.Given.methods = c.opt.Methods, c.opt.Methods
 	c.latest.Store(&current{id: r.Run, number: r.Number, settings: r.Settings, given: r.Given})
 	c.models.Begin(c.runID())
+	c.models.Keep(r.Items, r.Features)
 	c.evaluations.SetRun(r.Number)
 	for key, to := range map[string]any{
 		rollbacksKey: &c.rollbacks.count, rollbackRoundsKey: &c.rollbacks.rounds, stoppedKey: &c.stopped,
@@ -76,11 +77,24 @@ func (c *Coordinator) resume() error {
 			base = v
 		}
 	}
-	return c.resumeAtStart(&r, base)
+	return c.resumeAtStart(&r, base, all)
 }
 
-// resumeAtStart continues a run that has no version on disk.
-func (c *Coordinator) resumeAtStart(r *savedRun, base *models.Version) error {
+// resumeAtStart continues a run of which no version can be used. Its catalogue is the newest one that can be
+// read, so that no item is lost.
+func (c *Coordinator) resumeAtStart(r *savedRun, base *models.Version, all []*models.Version) error {
+	for _, v := range slices.Backward(all) {
+		if v.Run != c.runHex() {
+			continue
+		}
+		items, err := c.models.LoadCatalogue(v)
+		if err != nil {
+			continue
+		}
+		if features, err := c.loadFeatures(v.Features, v.Items); err == nil {
+			return c.startRun(&start{current: *c.latest.Load(), items: items, features: features, base: base})
+		}
+	}
 	b, err := c.models.Read(r.Items)
 	if err != nil {
 		return err

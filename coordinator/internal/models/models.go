@@ -91,7 +91,8 @@ type Models struct {
 
 	mu     sync.Mutex
 	run    []byte
-	last   uint64 // number of the last version that was published
+	kept   []string // blobs that the run needs whatever its versions are
+	last   uint64   // number of the last version that was published
 	newest *Version
 	signed *pb.SignedManifest
 	cache  cache
@@ -120,6 +121,13 @@ func (m *Models) Begin(run []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.run = run
+}
+
+// Keep sets the blobs that are not deleted even if no version names them.
+func (m *Models) Keep(names ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept = names
 }
 
 // Newest is the newest version; nil before the first. It must not be changed.
@@ -293,6 +301,11 @@ func (m *Models) prune() error {
 		}
 	}
 	used := map[string]bool{}
+	m.mu.Lock()
+	for _, name := range m.kept {
+		used[name] = true
+	}
+	m.mu.Unlock()
 	for _, v := range all[old:] {
 		for _, name := range append(v.parts(), v.Patches...) {
 			used[name] = true
