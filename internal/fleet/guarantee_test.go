@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
 	"github.com/tacit-rec/tacit/internal/fleet"
 )
@@ -156,7 +157,8 @@ func (r *federation) train(ctx context.Context, f *fleet.Fleet, run int) {
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx, 0) }() // between runs devices would wait for minutes
 	st := r.status()
-	for ; st.RunNumber != run || st.Round != st.Rounds || f.Stats().Model < r.newest().Version; st = r.status() {
+	over := func() bool { return st.RunNumber == run && st.State == coordinator.Finished }
+	for ; !over() || f.Stats().Model < r.newest().Version; st = r.status() {
 		if time.Sleep(20 * time.Millisecond); ctx.Err() != nil {
 			r.t.Fatalf("run %d does not end: %s, %s; %+v", run, st.State, st.Message, f.Stats())
 		}
