@@ -34,7 +34,7 @@ type adminFunc = func(c *Coordinator, w http.ResponseWriter, r *http.Request) (a
 var adminCalls = map[string]adminCall{
 	"GET status":      {do: answer((*Coordinator).Status)},
 	"GET history":     {do: adminHistory},
-	"GET counted":     {query: []string{"round"}, do: adminCounted},
+	"GET counted":     {query: []string{"round"}, secret: true, do: adminCounted},
 	"GET audit":       {query: []string{"limit"}, do: adminAudit},
 	"GET operators":   {do: adminOperators},
 	"GET budget":      {do: answer((*Coordinator).Budget)},

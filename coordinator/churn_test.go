@@ -275,3 +275,27 @@ func TestAMaskedRoundThatDevicesDoNotAnswerIsDiscarded(t *testing.T) {
 		t.Errorf("%d attempts, expected %d", n, maxDeadlines*attemptsInARow)
 	}
 }
+
+// Devices may go between the count of the active devices and the draw. A device is then still drawn with at
+// most the rate that the guarantee claims.
+func TestFewerDevicesAreNotDrawnMoreOften(t *testing.T) {
+	s := withDP(small(8), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Cohort = round.Cohort{Kind: "count", Count: 4}
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.enrolled(4)
+	const draws = 500
+	drawn := map[uint32]int{}
+	for i := range draws {
+		for _, id := range r.c.draw(i, nil) {
+			drawn[id]++
+		}
+	}
+	for id, n := range drawn { // expected 250, with a standard deviation of 11
+		if n < 180 || n > 320 {
+			t.Errorf("device %d is in %d of %d cohorts, expected half", id, n, draws)
+		}
+	}
+	if len(drawn) != 4 {
+		t.Errorf("%d devices are drawn, expected 4", len(drawn))
+	}
+}

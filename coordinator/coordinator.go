@@ -199,7 +199,7 @@ func (c *Coordinator) openParts() (err error) {
 	if c.devices, err = enrolment.Open(c.st, c.identity.id[:], c.opt.Enrolment, c.now()); err != nil {
 		return err
 	}
-	c.devices.SetLedger(func() int { return c.openLedger().Lines() })
+	c.devices.SetLedger(c.enrolmentLine)
 	if c.catalogue, err = catalogue.Open(c.st); err != nil {
 		return err
 	}

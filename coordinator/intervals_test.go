@@ -114,11 +114,12 @@ func TestDevicesCheckInAfterAScheduledStart(t *testing.T) {
 func TestTimeRevealsNothingOfTheSample(t *testing.T) {
 	for name, cohort := range map[string]round.Cohort{
 		"poisson":    {Kind: "poisson", Share: 0.5},
+		"nobody":     {Kind: "poisson", Share: 0.02}, // often no device is drawn
 		"fixed size": {Kind: "count", Count: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withDP(small(8), "epsilon=50,delta=1e-3,clip=0.5")
-			s.Cohort, s.Rounds = cohort, 4
+			s.Cohort, s.Rounds = cohort, 2
 			timers := make(chan chan time.Time, 9)
 			r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
 				o.timer = func(d time.Duration) (<-chan time.Time, func() bool) {
@@ -131,16 +132,22 @@ func TestTimeRevealsNothingOfTheSample(t *testing.T) {
 				}
 			})
 			d := r.enrolled(8)
-			for n := range 4 {
+			for n := range 2 {
 				d[0].check() // without any check-in a round of independent draws does not begin
 				deadline := <-timers
 				waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
 				reasons := map[string]bool{}
+				waits := func(w *pb.Wait) {
+					t.Helper()
+					if reasons[w.GetReason()] = true; time.Duration(w.GetAfterMs())*time.Millisecond < s.Deadline/2 {
+						t.Errorf("a device waits %d ms, expected about until the deadline", w.GetAfterMs())
+					}
+				}
 				for i, h := range d {
 					a := h.check()
 					task := a.GetTask()
 					if task == nil {
-						reasons[a.GetWait().Reason] = true
+						waits(a.GetWait())
 						continue
 					}
 					if n%2 == 1 && i%2 == 0 { // it stays away, or in other rounds all report
@@ -150,7 +157,7 @@ func TestTimeRevealsNothingOfTheSample(t *testing.T) {
 					if err != nil || fate != pb.ReportState_COUNTED {
 						t.Fatalf("%v, %v", fate, err)
 					}
-					reasons[h.check().GetWait().GetReason()] = true
+					waits(h.check().GetWait())
 				}
 				if len(reasons) != 1 {
 					t.Errorf("devices that are drawn, have reported or are not drawn are told %v", reasons)
@@ -164,6 +171,51 @@ func TestTimeRevealsNothingOfTheSample(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A masked round of a sample ends at its deadline too, when the sum has long been there.
+func TestTimeRevealsNothingOfAMaskedSample(t *testing.T) {
+	const n, count = 20, 15
+	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=12")
+	s.Masked, s.Cohort, s.Rounds = true, round.Cohort{Kind: "count", Count: count}, 1
+	deadline := make(chan chan time.Time, 1)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+		o.timer = func(d time.Duration) (<-chan time.Time, func() bool) {
+			if d <= s.Deadline/2 { // a step of an attempt
+				timer := time.NewTimer(d)
+				return timer.C, timer.Stop
+			}
+			ends := make(chan time.Time, 1)
+			deadline <- ends
+			return ends, func() bool { return true }
+		}
+	})
+	d := r.enrolled(n)
+	waitFor(t, "the attempt", func() bool { return r.c.collection.LastAttempt() != nil })
+	var drawn, others []*testDevice
+	for _, h := range d {
+		if h.check().GetTask() == nil {
+			others = append(others, h)
+		} else {
+			drawn = append(drawn, h)
+		}
+	}
+	if len(drawn) != count {
+		t.Fatalf("%d devices have a task", len(drawn))
+	}
+	r.mask(drawn, -1)
+	end := <-deadline
+	for _, h := range others {
+		w := h.check().GetWait()
+		if time.Duration(w.GetAfterMs())*time.Millisecond < s.Deadline/2 {
+			t.Errorf("device %d waits %d ms, expected about until the deadline", h.id, w.GetAfterMs())
+		}
+	}
+	if r.c.Status().Round != 0 {
+		t.Error("the round has ended before its deadline")
+	}
+	end <- time.Now()
+	waitFor(t, "the end", func() bool { return r.c.Status().Round == 1 })
 }
 
 // A device waits about as long as a round should still take, and no longer than the round has

@@ -83,8 +83,10 @@ func (c *Coordinator) writeRunMetrics(w *openmetrics.Writer) {
 	gauge("devices_enrolled", "Devices that are enrolled: not left, revoked or excluded.", float64(s.Enrolled))
 	gauge("devices_active", "Devices that take part in rounds.", float64(s.Active))
 	gauge("devices_excluded", "Devices that were excluded because they lied.", float64(len(s.Excluded)))
-	gauge("round_reports", "Reports of the round in progress.", float64(s.Counted))
-	gauge("round_reports_expected", "Reports that the round in progress can get.", float64(s.Expected))
+	if !c.begun() || !c.sampled() {
+		gauge("round_reports", "Reports of the round in progress.", float64(s.Counted))
+		gauge("round_reports_expected", "Reports that the round in progress can get.", float64(s.Expected))
+	}
 	gauge("lost_reports", "Acknowledged reports that are in no sum, because the state was damaged.", float64(s.Lost))
 	if n := len(s.Evaluations); n > 0 {
 		last := s.Evaluations[n-1]

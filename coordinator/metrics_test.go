@@ -2,11 +2,14 @@ package coordinator
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/openmetrics/metricstest"
 	"github.com/tacit-rec/tacit/internal/pb"
 )
@@ -148,5 +151,45 @@ func TestReadyNeedsARunAndAWritableFolder(t *testing.T) {
 	err := probe(filepath.Join(r.dir, "nowhere"))
 	if err == nil || !strings.Contains(err.Error(), "cannot be written") {
 		t.Errorf("a folder that is missing: %v", err)
+	}
+}
+
+// A cohort that is a secret sample is secret from read-only operators and from monitors too.
+func TestReadOnlyOperatorsDoNotSeeTheSample(t *testing.T) {
+	s := withDP(small(8), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Cohort, s.Deadline = round.Cohort{Kind: "count", Count: 4}, time.Minute
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.enrolled(8)
+	waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
+	token, err := r.c.admin.operators.Add("viewer", true, r.c.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(call string) (int, string) {
+		q, err := http.NewRequest(http.MethodGet, inMemory+"/admin/v1/"+call, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		a, err := (&http.Client{Transport: r.wire}).Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		b, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.StatusCode, string(b)
+	}
+	if code, text := get("counted?round=0"); code != http.StatusForbidden {
+		t.Errorf("counted: %d %s", code, text)
+	}
+	code, text := get("status")
+	if code != http.StatusOK || !strings.Contains(text, `"expected":0`) {
+		t.Errorf("status: %d %s", code, text)
+	}
+	if all := r.metrics(); all["tacit_round_reports"] != nil || all["tacit_round_reports_expected"] != nil {
+		t.Error("the metrics show the sample")
 	}
 }

@@ -163,6 +163,16 @@ func (c *Coordinator) budgetState() (State, string) {
 	return "", ""
 }
 
+// enrolmentLine is the ledger line from which on releases may contain a device that enrols now. It is that of
+// the newest version: later lines may pay for a release that is made after a restart.
+func (c *Coordinator) enrolmentLine() int {
+	lines := c.openLedger().Lines()
+	if v := c.models.Newest(); v != nil {
+		lines = min(lines, v.LedgerLines)
+	}
+	return lines
+}
+
 // DeviceEpsilon is the privacy cost of all releases since a device enrolled, in all budget periods;
 // false without a privacy guarantee, for an unknown device, or if ledger entries were lost.
 func (c *Coordinator) DeviceEpsilon(id uint32) (float64, bool) {

@@ -80,8 +80,14 @@ func (c *Coordinator) draw(t int, dst []uint32) []uint32 {
 			cohort = round.Cohort{Kind: "count", Count: limit}
 		}
 	}
-	for _, i := range cohort.DrawFrom(c.cohortStreams(), t, len(from), nil) {
-		dst = append(dst, from[i])
+	population := len(from)
+	if c.sampled() && cohort.Kind == "count" { // devices may have gone since the round was allowed to begin
+		population = max(population, s.Devices)
+	}
+	for _, i := range cohort.DrawFrom(c.cohortStreams(), t, population, nil) {
+		if int(i) < len(from) {
+			dst = append(dst, from[i])
+		}
 	}
 	return dst
 }

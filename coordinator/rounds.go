@@ -37,6 +37,9 @@ func (n *network) Round(ctx context.Context, t round.Task) (round.Aggregate, rou
 		collect = n.maskedRound
 	}
 	began := n.now()
+	if n.settings().Masked && n.sampled() { // devices that wait learn nothing of whether an attempt began
+		n.collection.Enter(noTask{})
+	}
 	out, err := collect(ctx, t.Round, cohort, *t.Bound)
 	if err == nil && n.settings().Masked {
 		err = n.waitForDeadline(ctx, began)
@@ -74,6 +77,12 @@ func (n *network) waitForDeadline(ctx context.Context, began time.Time) error {
 		return nil
 	}
 }
+
+// noTask is a round in which no device has anything to do.
+type noTask struct{}
+
+func (noTask) Task(uint32, time.Time) *pb.Task { return nil }
+func (noTask) Progress() (done, expected int)  { return 0, 0 }
 
 // collected is the outcome of a round.
 type collected struct {
@@ -118,7 +127,7 @@ func (n *network) collect(ctx context.Context, r *collection.Round, task *pb.Tas
 	n.collection.Enter(r)
 	defer n.collection.Uploads.Clear()
 	defer r.Close()
-	if len(r.Cohort()) == 0 {
+	if len(r.Cohort()) == 0 && !n.sampled() { // that a sample is empty is secret too
 		return false, nil
 	}
 	wait := &collecting{network: n, round: r, task: task, expected: len(r.Cohort()), began: n.now()}

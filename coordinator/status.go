@@ -37,7 +37,7 @@ type RunStatus struct {
 	Version   uint64 `json:"version"`
 	Items     int    `json:"items"`
 	Catalogue uint64 `json:"catalogue"`
-	Counted   int    `json:"counted"` // reports of the round in progress
+	Counted   int    `json:"counted"` // reports of the round in progress; 0 if the cohort is a secret sample
 	Expected  int    `json:"expected"`
 	// NextRun is when the schedule starts another run; null without one.
 	NextRun       *time.Time `json:"next_run"`
@@ -106,7 +106,7 @@ func (c *Coordinator) runStatus() RunStatus {
 		next := c.schedule.Next(c.now()).UTC()
 		s.NextRun = &next
 	}
-	if open := c.collection.Open(); open != nil {
+	if open := c.collection.Open(); open != nil && !c.sampled() {
 		s.Counted, s.Expected = open.Progress()
 	}
 	return s

@@ -202,3 +202,33 @@ func TestAnotherAttemptIsAmongThoseThatAreThere(t *testing.T) {
 		t.Error("the first attempt did not fail")
 	}
 }
+
+// A ledger line that was written before a device enrolled may pay for a release after it: the device's
+// epsilon counts it.
+func TestAReclaimedLineCountsForNewDevices(t *testing.T) {
+	s := withDP(small(3), runsDP)
+	s.Rounds = 2
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, func(o *Options) {
+		o.fault = func(at string) error {
+			if at == "stepped" {
+				return errCut
+			}
+			return nil
+		}
+	})
+	for _, h := range r.enrolled(3) {
+		h.report(h.task())
+	}
+	<-r.ended
+	r.stop()
+	r = open(t, dir, nil, nil)
+	if _, err := r.newDevice("late").enrol(r.token, 3); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	first, _ := r.c.DeviceEpsilon(0)
+	if late, ok := r.c.DeviceEpsilon(3); !ok || first == 0 || late != first {
+		t.Errorf("the late device's epsilon is %v, expected %v", late, first)
+	}
+}
