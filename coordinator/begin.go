@@ -36,10 +36,6 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 		return c.beginFirst(s, items)
 	}
 	if given := &c.latest.Load().given; s.resumes(given) {
-		if given.bits() == 0 && s.narrow(len(items)) {
-			c.opt.Warn(fmt.Sprintf("the run began without bits and continues without: bits = %d requires a new run",
-				s.Bits))
-		}
 		return nil
 	}
 	return c.inLoop(func() error { return c.beginNext(&s, items) })

@@ -47,8 +47,8 @@ type Options struct {
 	Info func(message string, fields ...any)
 	// Enrolment says how devices without a token of the operator may enrol. By default none can.
 	Enrolment EnrolmentLimits
-	// Features are columns that the method reads, for a run that begins or that an older program
-	// began. The coordinator keeps only their public part: the columns and the values of items.
+	// Features are columns that the method reads, for a run that begins. The coordinator keeps only
+	// their public part: the columns and the values of items.
 	Features *rows.Features
 	// Schedule says when runs start, such as daily@03:00 in UTC; empty for runs on demand only.
 	Schedule string
@@ -218,9 +218,6 @@ func (c *Coordinator) openParts() (err error) {
 	c.requests, err = openRequests(c.st)
 	return err
 }
-
-// ErrOlderRound says that the open round has reports in a format that only an older program reads.
-var ErrOlderRound = collection.ErrOlderRound
 
 // begun reports whether there is a run.
 func (c *Coordinator) begun() bool {

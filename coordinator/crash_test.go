@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/internal/pb"
-	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/wire"
 )
 
@@ -264,25 +262,22 @@ func TestARunThatCouldNotBegin(t *testing.T) {
 	c.Close()
 }
 
-// A run that an older program began without bits continues with the same command line.
-func TestARunWithoutBitsContinues(t *testing.T) {
+// A run resumes with other bits only if they have no effect.
+func TestARunKeepsItsBits(t *testing.T) {
 	const dp = "epsilon=20,delta=1e-3,clip=0.5"
 	for _, c := range []struct {
 		method, dp  string
 		begun, asks int
-		goes, warns bool
+		resumes     bool
 	}{
-		{"fedmf", "none", 0, 24, true, false},
-		{"fedmf", dp, 0, 24, true, false},
-		{"fedmf", dp, 24, 16, true, false}, // of no effect
-		{"ials", "none", 0, 24, true, true},
-		{"ials", "none", 24, 24, true, false},
-		{"ials", "none", 24, 16, false, false},
-		{"ials", "none", 24, 0, false, false},
+		{"fedmf", dp, 24, 16, true},
+		{"ials", "none", 24, 24, true},
+		{"ials", "none", 24, 16, false},
+		{"ials", "none", 24, 0, false},
 	} {
 		dir := filepath.Join(t.TempDir(), "state")
-		begin := func(bits int) (warned int, err error) {
-			k, err := Open(Options{Dir: dir, Warn: func(string) { warned++ }})
+		begin := func(bits int) error {
+			k, err := Open(Options{Dir: dir})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -293,48 +288,13 @@ func TestARunWithoutBitsContinues(t *testing.T) {
 			if k.settings().Bits != c.begun {
 				t.Errorf("%+v: the run has %d bits", c, k.settings().Bits)
 			}
-			return warned, err
+			return err
 		}
-		if _, err := begin(c.begun); err != nil {
+		if err := begin(c.begun); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := begin(c.asks); (err == nil) != c.goes || errors.Is(err, ErrBegun) == c.goes || (n > 0) != c.warns {
-			t.Errorf("%+v: %d warnings, %v", c, n, err)
+		if err := begin(c.asks); (err == nil) != c.resumes || errors.Is(err, ErrBegun) == c.resumes {
+			t.Errorf("%+v: %v", c, err)
 		}
-	}
-}
-
-// The groups of a round that an older program began are refused in words that say what to do, and
-// are left for that program.
-func TestARoundOfAnOlderProgramIsLeftAlone(t *testing.T) {
-	s := small(3)
-	dir := filepath.Join(t.TempDir(), "state")
-	r := open(t, dir, &s, nil)
-	d := r.enrolled(3)
-	task := d[0].task()
-	if fate, err := d[0].report(task); err != nil || fate != pb.ReportState_COUNTED {
-		t.Fatalf("%v, %v", fate, err)
-	}
-	log := r.c.logOf(task) + ".0"
-	r.stop()
-	st, err := store.Open(dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var old []byte
-	err = st.Replay(log, func(b []byte) error {
-		old = slices.Clone(b)
-		old[4+13] = 1 // the format of the sum, after the count and one device
-		return nil
-	})
-	if err := errors.Join(err, st.Drop(log), st.Append(log, old), st.Close()); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the first changed nothing
-		r = open(t, dir, nil, nil)
-		if err := <-r.ended; !errors.Is(err, ErrOlderRound) || !strings.Contains(err.Error(), "round 1") {
-			t.Errorf("the round of an older program: %v", err)
-		}
-		r.stop()
 	}
 }

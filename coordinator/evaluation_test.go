@@ -189,7 +189,7 @@ func TestEvaluationsAreExactMaskedSums(t *testing.T) {
 	}
 }
 
-// A small federation that an older program began trains, and reports why it is not evaluated.
+// A federation with too few devices for an evaluation trains, and reports why it is not evaluated.
 func TestTooFewDevicesForAnEvaluation(t *testing.T) {
 	s := small(privacy.MinMaskedSum - 1)
 	s.Rounds = 2

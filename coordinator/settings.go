@@ -200,27 +200,14 @@ func (s *Settings) reportEvery() int {
 	return 0
 }
 
-// narrow reports whether bits change the sums of a run with a number of items.
-func (s *Settings) narrow(items int) bool {
-	m, err := s.build()
-	if err != nil {
-		return false
-	}
-	p, err := s.plan(m, items, s.Features)
-	return err == nil && p.Bound(s.Devices) != privacy.WideBound(s.Devices)
-}
-
 // resumes reports whether a run that began with other settings continues with these. The run keeps
-// its seed, unless it is deterministic. Runs of older programs have no bits and continue without.
+// its seed, unless it is deterministic.
 func (s *Settings) resumes(begun *Settings) bool {
 	now, then := *s, *begun
 	if !now.Deterministic {
 		now.Seed = then.Seed
 	}
 	now.Bits, then.Bits = now.bits(), then.bits()
-	if then.Bits == 0 {
-		now.Bits = 0
-	}
 	return bytes.Equal(now.text(), then.text())
 }
 

@@ -114,11 +114,10 @@ func (c *Coordinator) keepItems(newer *models.Version) error {
 	return err
 }
 
-// loadFeatures reads the features that a version names. A version of an older program names none;
-// then the run uses those that the coordinator was started with.
+// loadFeatures reads the features that a version names; nil if it names none.
 func (c *Coordinator) loadFeatures(name string, items int) (*rows.Features, error) {
 	if name == "" {
-		return c.settings().publicFeatures(c.opt.Features, items)
+		return nil, nil
 	}
 	b, err := c.models.Read(name)
 	if err != nil {

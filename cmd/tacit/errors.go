@@ -17,6 +17,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/fetch"
 	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/internal/study/tune"
@@ -91,6 +92,9 @@ func explainError(err error) (failure, int) {
 	}
 	if e := new(experiment.InputError); errors.As(err, &e) {
 		return failure{"bad_input", message, e.Hint}, exitInput
+	}
+	if e := new(store.FormatError); errors.As(err, &e) {
+		return failure{"bad_input", message, e.Hint()}, exitInput
 	}
 	if e := new(failedError); errors.As(err, &e) {
 		return failure{"failed", message, e.hint}, exitFailed

@@ -394,10 +394,6 @@ func (a *app) runCoordinator(ctx context.Context, c *coordinator.Coordinator, se
 	if first == nil || errors.Is(first, context.Canceled) {
 		return context.Canceled
 	}
-	if errors.Is(first, coordinator.ErrOlderRound) {
-		return input(first, "start the previous version, run tacit admin pause, wait for the state paused, stop "+
-			"it, then upgrade")
-	}
 	return first
 }
 

@@ -103,3 +103,26 @@ func TestLostPinIsReplacedOnPurposeOnly(t *testing.T) {
 		t.Errorf("without devices: %v", err)
 	}
 }
+
+// A state folder that another version of Tacit wrote is refused with exit code 2, so that systemd does not try
+// again, and with what to do. --repair does not touch it.
+func TestFolderOfAnotherVersionIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "format"), []byte("tacit store 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range [][]string{
+		{"serve", "--state", dir, "--listen", "127.0.0.1:0"},
+		{"serve", "--state", dir, "--repair"},
+		{"admin", "backup", "--offline", dir, "-o", filepath.Join(t.TempDir(), "backup")},
+	} {
+		code, _, errs := tacit(words...)
+		if code != exitInput || !strings.Contains(errs, "was written by an older version of Tacit") ||
+			!strings.Contains(errs, "choose a new folder with --state") {
+			t.Errorf("%q: exit code %d, %s", words, code, errs)
+		}
+	}
+}

@@ -236,3 +236,39 @@ func TestDamageIsFoundOrHarmless(t *testing.T) {
 		}
 	}
 }
+
+// A folder of another version of Tacit is refused with what to do, and neither Open nor Repair changes it.
+func TestAnotherFormatIsRefused(t *testing.T) {
+	for text, word := range map[string]string{"tacit store 1\n": "older", "tacit store 99\n": "newer"} {
+		dir := t.TempDir()
+		s, err := Open(dir, Options{})
+		if err := errors.Join(err, s.Put("key", []byte("value")), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "format")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, opened := Open(dir, Options{})
+		_, repaired := Repair(dir, Options{})
+		for _, err := range []error{opened, repaired} {
+			var e *FormatError
+			if !errors.As(err, &e) || !strings.Contains(e.Error(), word) || !strings.Contains(e.Hint(), "--state") {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != text {
+			t.Errorf("the file format says %q, %v", b, err)
+		}
+		if err := os.WriteFile(path, []byte(formatText), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = Open(dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := s.Get("key"); err != nil || string(b) != "value" {
+			t.Errorf("%q, %v", b, err)
+		}
+		s.Close()
+	}
+}

@@ -44,6 +44,9 @@ func Repair(dir string, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer lock.Close()
+	if _, err := readFormat(dir); errors.As(err, new(*FormatError)) {
+		return nil, err
+	}
 	fresh := filepath.Join(dir, "repaired")
 	if _, err := os.Stat(filepath.Join(fresh, "format")); err == nil {
 		// A repair was cut short after its work was done.

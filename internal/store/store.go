@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -90,7 +91,9 @@ func (t *tail) subject() string { return subject(t.stream, t.id) }
 
 func subject(stream string, id uint64) string { return stream + "." + strconv.FormatUint(id, 10) }
 
-const formatText = "tacit store 1\n"
+// formatText is the content of the file that says that a folder is complete. Its number rises when a
+// program can no longer read the state of the one before.
+const formatText = "tacit store 2\n"
 
 // Open opens or creates a folder. It verifies all values and logs, and that each blob has its
 // parts; Verify also reads the blobs.
@@ -180,17 +183,31 @@ func takeLock(dir string) (*os.File, error) {
 
 // made reports whether the folder was created completely.
 func (s *Store) made() (bool, error) {
-	b, err := os.ReadFile(filepath.Join(s.dir, "format"))
-	if os.IsNotExist(err) {
+	b, err := readFormat(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("store: %w", err)
+		return false, err
 	}
-	if string(b) != formatText {
+	if b != formatText {
 		return false, damage(s.dir, "file format", "says %.40q, this program reads %q", b, formatText)
 	}
 	return true, nil
+}
+
+// readFormat reads the file format. It refuses a folder of another version of Tacit.
+func readFormat(dir string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "format"))
+	if err != nil {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	var found, known int
+	fmt.Sscanf(formatText, "tacit store %d", &known)
+	if n, _ := fmt.Sscanf(string(b), "tacit store %d", &found); n == 1 && found != known {
+		return "", &FormatError{Dir: dir, Found: found, Known: known}
+	}
+	return string(b), nil
 }
 
 // writeFormat writes, atomically, that the folder is complete.

@@ -36,9 +36,6 @@ var (
 	ErrOtherReport = errors.New("another report of this device is in the sum")
 )
 
-// ErrOlderRound says that the open round has records in a format that only an older program reads.
-var ErrOlderRound = errors.New("an older program began this round; let that program finish it first")
-
 // Digest is the part of a report's digest that the coordinator keeps.
 func Digest(digest []byte) uint64 { return binary.LittleEndian.Uint64(digest) }
 

@@ -1,7 +1,7 @@
 package collection
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 )
@@ -90,7 +90,7 @@ func (p *Participation) Load(b []byte) error {
 	var ids []uint32
 	if len(b) > 0 {
 		if b[0] != participationFormat {
-			return errors.New("an older program wrote the list of participants")
+			return fmt.Errorf("the list of participants is corrupt: it begins with %d, want %d", b[0], participationFormat)
 		}
 		var err error
 		if ids, err = ReadIDs(b[1:]); err != nil {

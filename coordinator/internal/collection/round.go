@@ -11,7 +11,6 @@ import (
 
 	"github.com/tacit-rec/tacit/coordinator/internal/batch"
 	"github.com/tacit-rec/tacit/coordinator/internal/masked"
-	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/wire"
@@ -270,9 +269,6 @@ func (r *Round) load(b []byte) error {
 	rec, err := readRecord(b)
 	if err != nil {
 		return fmt.Errorf("round %d: %w", round, err)
-	}
-	if len(rec.sum) > 0 && rec.sum[0] < rows.UpdateVersion {
-		return fmt.Errorf("round %d: %w", round, ErrOlderRound)
 	}
 	sum := make([]int64, len(r.sum))
 	if err := wire.ReadUpdate(rec.sum, len(sum), 1<<62, sum); err != nil {
