@@ -125,6 +125,7 @@ func (c *Coordinator) forgetProof() error {
 // outdatedMessage says what to do about an old ledger.
 func (c *Coordinator) outdatedMessage() string {
 	return fmt.Sprintf("devices hold version %d of the model, and the newest in the state folder is %d: the privacy "+
-		"ledger is older than what was released, so nothing more is released; stop the coordinator and restore the "+
-		"newest ledger and releases with tacit admin restore, or %s", c.proof.Version, c.models.Last(), resetHint)
+		"ledger is older than what was released, so nothing more is released; stop the coordinator and copy the "+
+		"newest ledger.jsonl and released.json into its folder, or restore a newer back-up into a new folder, or %s",
+		c.proof.Version, c.models.Last(), resetHint)
 }

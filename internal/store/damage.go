@@ -28,8 +28,8 @@ func (e *FormatError) Error() string {
 	if e.Found > e.Known {
 		age = "a newer"
 	}
-	return fmt.Sprintf("%s was written by %s version of Tacit: it has state format %d, and this program reads format %d",
-		e.Dir, age, e.Found, e.Known)
+	return fmt.Sprintf("%s was written by %s version of Tacit: it has state format %d, and this program reads "+
+		"format %d", e.Dir, age, e.Found, e.Known)
 }
 
 // Hint says what an operator can do.
@@ -37,8 +37,8 @@ func (e *FormatError) Hint() string {
 	if e.Found > e.Known {
 		return "start the version that wrote it, or choose another folder with --state"
 	}
-	return "formats are not converted: start the version that wrote it, or choose a new folder with --state and enrol " +
-		"the devices again"
+	return "formats are not converted: start the version that wrote it, or choose a new folder with --state and " +
+		"enrol the devices again"
 }
 
 var (

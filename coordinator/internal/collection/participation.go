@@ -90,7 +90,8 @@ func (p *Participation) Load(b []byte) error {
 	var ids []uint32
 	if len(b) > 0 {
 		if b[0] != participationFormat {
-			return fmt.Errorf("the list of participants is corrupt: it begins with %d, want %d", b[0], participationFormat)
+			return fmt.Errorf("the list of participants is corrupt: it begins with %d, want %d", b[0],
+				participationFormat)
 		}
 		var err error
 		if ids, err = ReadIDs(b[1:]); err != nil {
