@@ -26,10 +26,11 @@ import (
 	"github.com/tacit-rec/tacit/internal/store"
 )
 
-// A back-up is a folder: backup.json lists its files with their hashes, store/ has the values, logs
-// and blobs of the store, files/ the files beside the store, among them ledger.jsonl, released.json
-// and audit.jsonl. It is sent as a tar archive whose last entry is backup.json. A partial back-up
-// has only the files that must never be older than what was released.
+// A back-up is a folder: backup.json lists its files with their hashes and generations. Each generation
+// is a folder of its own, such as 000001. In it, store/ has the values, logs and blobs of the store,
+// files/ the files beside the store, among them ledger.jsonl, released.json and audit.jsonl. A back-up is
+// sent as a tar archive whose last entry is backup.json. A partial back-up has only the files that must
+// never be older than what was released.
 
 // Backup describes a back-up.
 type Backup struct {
@@ -39,7 +40,8 @@ type Backup struct {
 	Federation string       `json:"federation"`
 	Version    uint64       `json:"version"` // the newest model
 	Released   uint64       `json:"released"`
-	Partial    bool         `json:"partial,omitempty"` // the archive has shipped files only
+	Partial    bool         `json:"partial,omitempty"`    // the archive has shipped files only
+	Generation int          `json:"generation,omitempty"` // of the newest files; 0 in an archive
 	Files      []BackupFile `json:"files"`
 }
 
@@ -49,11 +51,15 @@ type BackupFile struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 	From   int64  `json:"from,omitempty"` // in an archive: the bytes before are at the receiver
-	Log    string `json:"log,omitempty"`  // the log of the store whose records it has
+	Log    string `json:"log,omitempty"`  // the log of the store that has its records; a long log has several files
+	// Generation names the folder that has the file; 0 in an archive.
+	Generation int `json:"generation,omitempty"`
 }
 
 const (
-	backupFormat   = 1
+	backupFormat = 2
+	// logFileBytes is about the size of a file with records of a log.
+	logFileBytes   = 4 << 20
 	backupManifest = "backup.json"
 	// RestoredFile says that a folder was restored, and from when its ledger may be too short.
 	RestoredFile = "restored.json"
@@ -90,19 +96,19 @@ func WriteFolderBackup(dir string, w io.Writer, o BackupOptions) error {
 }
 
 func writeBackup(st *store.Store, dir string, now time.Time, w io.Writer, o BackupOptions) error {
-	a := &archive{tar: tar.NewWriter(w)}
+	a := &archive{tar: tar.NewWriter(w), piece: logFileBytes}
 	a.Backup = Backup{Format: backupFormat, Created: now, Updated: now, Partial: o.Partial}
 	var files map[string][]byte
 	beside := func() (err error) {
 		files, err = besideStore(dir, o.Partial)
 		return err
 	}
-	err := st.Snapshot(beside, func(s store.Snapshot, blob func(store.Hash) ([]byte, error)) error {
-		if err := a.describe(&s, files); err != nil {
+	err := st.Snapshot(beside, func(s *store.Snapshot) error {
+		if err := a.describe(s, files); err != nil {
 			return err
 		}
 		if !o.Partial {
-			if err := a.addStore(&s, blob); err != nil {
+			if err := a.addStore(s); err != nil {
 				return err
 			}
 		}
@@ -163,7 +169,8 @@ func besideStore(dir string, partial bool) (map[string][]byte, error) {
 
 // archive is a back-up while it is written.
 type archive struct {
-	tar *tar.Writer
+	tar   *tar.Writer
+	piece int // bytes of records in a file
 	Backup
 }
 
@@ -188,29 +195,50 @@ func (a *archive) describe(s *store.Snapshot, files map[string][]byte) error {
 	return nil
 }
 
-func (a *archive) addStore(s *store.Snapshot, blob func(store.Hash) ([]byte, error)) error {
+func (a *archive) addStore(s *store.Snapshot) error {
 	values, err := json.Marshal(s.Values)
 	if err == nil {
 		err = a.addFrom("store/values.json", values, 0)
 	}
-	for i, log := range slices.Sorted(maps.Keys(s.Logs)) {
-		var b []byte
+	for i, log := range s.Logs {
 		if err == nil {
-			b, err = json.Marshal(s.Logs[log])
-		}
-		if err == nil {
-			err = a.addFrom(fmt.Sprintf("store/log-%06d.json", i), b, 0)
-			a.Files[len(a.Files)-1].Log = log
+			err = a.addLog(s, i, log)
 		}
 	}
 	for _, h := range s.Blobs {
 		var b []byte
 		if err == nil {
-			b, err = blob(h)
+			b, err = s.Blob(h)
 		}
 		if err == nil {
 			err = a.addFrom(fmt.Sprintf("store/blob-%x", h), b, 0)
 		}
+	}
+	return err
+}
+
+// addLog adds the records of a log in files of about logFileBytes, so that only one of them is in memory.
+func (a *archive) addLog(s *store.Snapshot, i int, log string) error {
+	piece, size := [][]byte{}, 0
+	files := 0
+	flush := func() error {
+		b, err := json.Marshal(piece)
+		if err == nil {
+			err = a.addFrom(fmt.Sprintf("store/log-%06d-%06d.json", i, files), b, 0)
+			a.Files[len(a.Files)-1].Log = log
+		}
+		piece, size, files = piece[:0], 0, files+1
+		return err
+	}
+	err := s.Replay(log, func(record []byte) error {
+		piece = append(piece, record)
+		if size += len(record); size < a.piece {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil && (files == 0 || len(piece) > 0) {
+		err = flush()
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
+	"github.com/tacit-rec/tacit/internal/store"
 )
 
 // backUp makes a back-up of a running coordinator.
@@ -172,7 +174,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	saved := filepath.Join(tmp, "saved")
 	r.backUp(saved, BackupOptions{})
 	for _, name := range []string{"store/values.json", "files/" + models.PublishedFile} {
-		path := filepath.Join(saved, filepath.FromSlash(name))
+		path := filepath.Join(saved, generationFolder(1), filepath.FromSlash(name))
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -240,5 +242,111 @@ func TestABackupStaysInItsFolder(t *testing.T) {
 	}
 	if got, _ := os.ReadFile(victim); string(got) != "precious" {
 		t.Errorf("the file beside the folder is now %q", got)
+	}
+}
+
+// Wherever the machine stops while a back-up is received, complete or partial, the folder holds a whole
+// back-up: the one from before, or after the switch the new one. The next back-up succeeds, and leaves
+// only files that it lists.
+func TestAnInterruptedBackupLeavesTheOneBefore(t *testing.T) {
+	s := withDP(small(2), "epsilon=20,delta=1e-3,clip=0.5")
+	tmp := t.TempDir()
+	r := open(t, filepath.Join(tmp, "state"), &s, nil)
+	d := r.enrolled(2)
+	r.play(d, 1)
+	saved := filepath.Join(tmp, "saved")
+	first := r.backUp(saved, BackupOptions{})
+	r.play(d, 2)
+	for _, partial := range []bool{true, false} {
+		var whole bytes.Buffer
+		o := BackupOptions{Partial: partial}
+		if partial {
+			o.Have = first.ShippedBytes()
+		}
+		if err := r.c.WriteBackup(&whole, o); err != nil {
+			t.Fatal(err)
+		}
+		steps := 0
+		for ended := false; !ended; steps++ {
+			before, err := ReadBackup(saved)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, at := 0, ""
+			_, err = receiveBackup(bytes.NewReader(whole.Bytes()), saved, func(name string) error {
+				if n++; n <= steps {
+					return nil
+				}
+				at = name
+				return errCut
+			})
+			if ended = err == nil; !ended && !errors.Is(err, errCut) {
+				t.Fatal(err)
+			}
+			after, err := ReadBackup(saved)
+			if err != nil {
+				t.Fatalf("after %q: %v", at, err)
+			}
+			if old := after.Generation == before.Generation; old != (!ended && at != "installed") {
+				t.Errorf("after %q the folder holds generation %d, and held %d", at, after.Generation,
+					before.Generation)
+			}
+			for i := range after.Files {
+				if err := after.Files[i].check(saved); err != nil {
+					t.Errorf("after %q: %v", at, err)
+				}
+			}
+			if partial && at == "installed" { // what was shipped is now part of the back-up
+				break
+			}
+		}
+		if steps < 4 {
+			t.Errorf("%d steps were interrupted", steps)
+		}
+	}
+	last := r.backUp(saved, BackupOptions{})
+	if all, err := filepath.Glob(filepath.Join(saved, "*")); err != nil || len(all) != 2 {
+		t.Errorf("the folder has %v, %v", all, err)
+	}
+	if b, err := Restore(saved, filepath.Join(tmp, "restored")); err != nil || b.Version != last.Version {
+		t.Errorf("restored: %+v, %v", b, err)
+	}
+}
+
+// A long log has several files, and all of its records in their order.
+func TestALongLogIsBackedUpInPieces(t *testing.T) {
+	st, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	for i := range 10 {
+		if err := st.Append("log", []byte{byte(i), 0, 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b bytes.Buffer
+	a := &archive{tar: tar.NewWriter(&b), piece: 10}
+	if err := st.Snapshot(func() error { return nil }, a.addStore); err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	files := 0
+	for r := tar.NewReader(&b); ; {
+		h, err := r.Next()
+		if err != nil {
+			break
+		}
+		var records [][]byte
+		text, _ := io.ReadAll(r)
+		if strings.HasPrefix(h.Name, "store/log-") && json.Unmarshal(text, &records) == nil {
+			files++
+			for _, x := range records {
+				got = append(got, x[0])
+			}
+		}
+	}
+	if string(got) != "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09" || files != 3 {
+		t.Errorf("%d files with the records %v", files, got)
 	}
 }

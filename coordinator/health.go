@@ -3,8 +3,6 @@ package coordinator
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 )
@@ -80,21 +78,10 @@ func (c *Coordinator) Ready() error {
 	c.admin.health.mu.Lock()
 	defer c.admin.health.mu.Unlock()
 	if now := time.Now(); c.admin.health.probed.IsZero() || now.Sub(c.admin.health.probed) >= probeEvery {
-		c.admin.health.probed, c.admin.health.writable = now, probe(c.opt.Dir)
+		c.admin.health.probed, c.admin.health.writable = now, nil
+		if err := c.st.Check(); err != nil {
+			c.admin.health.writable = fmt.Errorf("the state folder cannot be written: %w", err)
+		}
 	}
 	return c.admin.health.writable
-}
-
-// probe writes a small file to a folder and removes it.
-func probe(dir string) error {
-	f, err := os.OpenFile(filepath.Join(dir, ".probe"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("the state folder cannot be written: %w", err)
-	}
-	_, err = f.Write(make([]byte, 4096))
-	err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
-	if err != nil {
-		return fmt.Errorf("the state folder cannot be written: %w", err)
-	}
-	return nil
 }

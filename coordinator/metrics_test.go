@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -138,7 +139,9 @@ func TestHealthNoticesAWedge(t *testing.T) {
 }
 
 func TestReadyNeedsARunAndAWritableFolder(t *testing.T) {
-	r := open(t, filepath.Join(t.TempDir(), "state"), nil, nil)
+	full := filepath.Join(t.TempDir(), "full")
+	t.Setenv(DiskFullVariable, full)
+	r := open(t, filepath.Join(t.TempDir(), "state"), nil, func(o *Options) { o.probe = 10 * time.Millisecond })
 	if err := r.c.Ready(); err == nil || !strings.Contains(err.Error(), "no run") {
 		t.Errorf("without a run: %v", err)
 	}
@@ -148,10 +151,19 @@ func TestReadyNeedsARunAndAWritableFolder(t *testing.T) {
 	if err := r.c.Ready(); err != nil {
 		t.Error(err)
 	}
-	err := probe(filepath.Join(r.dir, "nowhere"))
-	if err == nil || !strings.Contains(err.Error(), "cannot be written") {
-		t.Errorf("a folder that is missing: %v", err)
+	if err := os.WriteFile(full, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
+	r.c.admin.health.probed = time.Time{}
+	if err := r.c.Ready(); err == nil || !strings.Contains(err.Error(), "cannot be written") {
+		t.Errorf("a folder that cannot be written: %v", err)
+	}
+	waitFor(t, "the state", func() bool { return r.c.Status().State == DiskFull }) // although nobody writes
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	r.c.admin.health.probed = time.Time{}
+	waitFor(t, "the end of the state", func() bool { return r.c.Ready() == nil })
 }
 
 // A cohort that is a secret sample is secret from read-only operators and from monitors too.

@@ -22,9 +22,19 @@ import (
 )
 
 // ReceiveBackup unpacks an archive of WriteBackup into the folder of a back-up, and verifies the
-// result. Files are readable by their owner only. Until it succeeds, the folder holds the back-up
-// from before.
+// result. Files are readable by their owner only. Until it succeeds, and also if the machine stops
+// meanwhile, the folder holds the back-up from before.
 func ReceiveBackup(r io.Reader, dir string) (*Backup, error) {
+	b, err := receiveBackup(r, dir, func(string) error { return nil })
+	if err != nil {
+		_ = removeUnused(dir) // otherwise the next back-up does it
+	}
+	return b, err
+}
+
+// receiveBackup writes a new generation beside that of the folder and then renames backup.json, which
+// decides which files belong to the back-up. Tests interrupt it with step.
+func receiveBackup(r io.Reader, dir string, step func(name string) error) (*Backup, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -32,12 +42,15 @@ func ReceiveBackup(r io.Reader, dir string) (*Backup, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	fresh := filepath.Join(dir, "receiving")
-	if err := os.RemoveAll(fresh); err != nil {
+	if err := removeUnused(dir); err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(fresh)
-	b, err := unpack(r, fresh)
+	generation := 1
+	if old != nil {
+		generation = old.Generation + 1
+	}
+	fresh := filepath.Join(dir, generationFolder(generation))
+	b, err := unpack(r, fresh, step)
 	if err != nil {
 		return nil, err
 	}
@@ -48,28 +61,47 @@ func ReceiveBackup(r io.Reader, dir string) (*Backup, error) {
 	if b.Partial && old == nil {
 		return nil, fmt.Errorf("%s holds no complete back-up, and this one has only the ledger and released.json", dir)
 	}
-	if err := b.complete(dir, fresh); err != nil {
+	b.Generation = generation
+	if err := b.complete(old, dir); err != nil {
 		return nil, err
 	}
 	if b.Partial {
-		merged := *old
-		merged.Updated, merged.Released = b.Updated, b.Released
-		for _, f := range b.Files {
-			i := slices.IndexFunc(merged.Files, func(x BackupFile) bool { return x.Name == f.Name })
-			if i >= 0 {
-				merged.Files[i] = f
-			} else {
-				merged.Files = append(merged.Files, f)
-			}
-		}
-		*b = merged
-		b.Partial = false
+		b = old.with(b)
 	}
-	return b, b.install(dir, fresh)
+	for _, sub := range append(slices.Clone(backupFolders), ".") {
+		if err := syncFolder(filepath.Join(fresh, sub)); err != nil {
+			return nil, err
+		}
+	}
+	if err := step("completed"); err != nil {
+		return nil, err
+	}
+	if err := b.install(dir, step); err != nil {
+		return nil, err
+	}
+	return b, removeUnused(dir)
+}
+
+func generationFolder(n int) string { return fmt.Sprintf("%06d", n) }
+
+// with is a back-up of which some files are replaced.
+func (b *Backup) with(partial *Backup) *Backup {
+	out := *b
+	out.Updated, out.Released, out.Generation = partial.Updated, partial.Released, partial.Generation
+	out.Files = slices.Clone(b.Files)
+	for _, f := range partial.Files {
+		i := slices.IndexFunc(out.Files, func(x BackupFile) bool { return x.Name == f.Name })
+		if i >= 0 {
+			out.Files[i] = f
+		} else {
+			out.Files = append(out.Files, f)
+		}
+	}
+	return &out
 }
 
 // unpack writes an archive to a new folder.
-func unpack(r io.Reader, dir string) (*Backup, error) {
+func unpack(r io.Reader, dir string, step func(string) error) (*Backup, error) {
 	for _, sub := range backupFolders {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, err
@@ -84,143 +116,191 @@ func unpack(r io.Reader, dir string) (*Backup, error) {
 		if !validBackupName(h.Name) || h.Typeflag != tar.TypeReg {
 			return nil, fmt.Errorf("the archive contains %.60q, which is not a file of a back-up", h.Name)
 		}
-		b, err := io.ReadAll(t)
-		if err != nil {
-			return nil, fmt.Errorf("the back-up is not complete: %w", err)
-		}
 		if h.Name != backupManifest {
-			if err := writeSecret(filepath.Join(dir, filepath.FromSlash(h.Name)), b); err != nil {
+			if err := writeSecret(filepath.Join(dir, filepath.FromSlash(h.Name)), t); err != nil {
+				return nil, fmt.Errorf("the back-up is not complete: %w", err)
+			}
+			if err := step("received " + h.Name); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		out := &Backup{}
-		if err := json.Unmarshal(b, out); err != nil || out.Format != backupFormat {
-			return nil, fmt.Errorf("the back-up has format %d, this program reads %d: %w", out.Format, backupFormat,
-				err)
+		b, err := io.ReadAll(t)
+		if err != nil {
+			return nil, fmt.Errorf("the back-up is not complete: %w", err)
 		}
-		return out, out.checkNames()
+		return parseBackup(b, "the back-up")
 	}
 }
 
-// checkNames refuses names of files outside of a back-up: a coordinator that lies may have sent them.
-func (b *Backup) checkNames() error {
-	for _, f := range b.Files {
-		if !validBackupName(f.Name) {
-			return fmt.Errorf("%s names %.60q, which is not a file of a back-up", backupManifest, f.Name)
-		}
-	}
-	return nil
-}
-
-func writeSecret(path string, b []byte) error {
+// writeSecret writes a new file that only its owner can read, and syncs it.
+func writeSecret(path string, r io.Reader) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	_, err = io.Copy(f, r)
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// complete prepends the bytes that the folder has, and compares all hashes.
-func (b *Backup) complete(dir, fresh string) error {
+// syncFolder makes the names in a folder durable.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	_ = d.Sync() // some systems cannot; hashes are compared when the back-up is used
+	return d.Close()
+}
+
+// complete prepends the bytes that the generation before has, and compares all hashes.
+func (b *Backup) complete(old *Backup, dir string) error {
 	for i := range b.Files {
 		f := &b.Files[i]
-		path := filepath.Join(fresh, filepath.FromSlash(f.Name))
+		f.Generation = b.Generation
 		if f.From > 0 {
-			old, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(f.Name)))
-			if err != nil || int64(len(old)) < f.From {
-				return fmt.Errorf("%s has fewer than %d bytes of %s: %w", dir, f.From, f.Name, err)
-			}
-			tail, err := os.ReadFile(path)
-			if err != nil {
+			if err := f.prepend(old, dir); err != nil {
 				return err
 			}
-			whole := append(old[:f.From:f.From], tail...)
-			if err := errors.Join(os.Remove(path), writeSecret(path, whole)); err != nil {
-				return err
-			}
-			f.From = 0
 		}
-		if err := f.check(fresh); err != nil {
+		if err := f.check(dir); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// check reads a file again and compares its hash.
-func (f *BackupFile) check(dir string) error {
-	b, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(f.Name)))
+// prepend puts the first bytes, which the receiver had, before those that were received.
+func (f *BackupFile) prepend(old *Backup, dir string) error {
+	at := -1
+	if old != nil {
+		at = slices.IndexFunc(old.Files, func(x BackupFile) bool { return x.Name == f.Name })
+	}
+	if at < 0 || old.Files[at].Bytes < f.From {
+		return fmt.Errorf("%s has fewer than %d bytes of %s: make a complete back-up", dir, f.From, f.Name)
+	}
+	before, err := os.Open(old.Files[at].path(dir))
 	if err != nil {
 		return err
 	}
-	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != f.SHA256 || int64(len(b)) != f.Bytes {
+	defer before.Close()
+	path := f.path(dir)
+	if err := os.Rename(path, path+"-rest"); err != nil {
+		return err
+	}
+	rest, err := os.Open(path + "-rest")
+	if err != nil {
+		return err
+	}
+	err = writeSecret(path, io.MultiReader(io.LimitReader(before, f.From), rest))
+	f.From = 0
+	return errors.Join(err, rest.Close(), os.Remove(path+"-rest"))
+}
+
+func (f *BackupFile) path(dir string) string {
+	return filepath.Join(dir, generationFolder(f.Generation), filepath.FromSlash(f.Name))
+}
+
+// check reads a file again and compares its hash.
+func (f *BackupFile) check(dir string) error {
+	r, err := os.Open(f.path(dir))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, r)
+	if err != nil {
+		return err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != f.SHA256 || n != f.Bytes {
 		return fmt.Errorf("%s of the back-up is corrupt: its SHA-256 is not the one that was written", f.Name)
 	}
 	return nil
 }
 
-// install moves received files into the folder. The list of files comes last: a crash before leaves
-// a back-up whose hashes do not match, and the next one replaces it.
-func (b *Backup) install(dir, fresh string) error {
-	keep := map[string]bool{}
-	for _, f := range b.Files {
-		keep[f.Name] = true
-	}
-	for _, sub := range backupFolders {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			return err
-		}
-		received, err := os.ReadDir(filepath.Join(fresh, sub))
-		if err != nil {
-			return err
-		}
-		for _, e := range received {
-			if e.IsDir() {
-				continue
-			}
-			if err := os.Rename(filepath.Join(fresh, sub, e.Name()), filepath.Join(dir, sub, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
+// install makes the folder hold this back-up, by renaming one file.
+func (b *Backup) install(dir string, step func(string) error) error {
 	text, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(fresh, backupManifest)
-	if err := errors.Join(writeSecret(path, text), os.Rename(path, filepath.Join(dir, backupManifest))); err != nil {
+	path := filepath.Join(dir, backupManifest)
+	if err := writeSecret(path+".new", bytes.NewReader(text)); err != nil {
 		return err
 	}
-	for _, sub := range backupFolders {
-		all, err := os.ReadDir(filepath.Join(dir, sub))
-		if err != nil {
-			return err
-		}
-		for _, e := range all {
-			if !keep[sub+"/"+e.Name()] && !e.IsDir() {
-				if err := os.Remove(filepath.Join(dir, sub, e.Name())); err != nil {
-					return err
-				}
-			}
+	if err := errors.Join(syncFolder(dir), step("described")); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	return errors.Join(syncFolder(dir), step("installed"))
+}
+
+// removeUnused removes what an interruption left, and generations that are not used any more.
+func removeUnused(dir string) error {
+	b, err := ReadBackup(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	used := map[string]bool{}
+	if b != nil {
+		for i := range b.Files {
+			path := b.Files[i].path(dir)
+			used[path], used[filepath.Join(dir, generationFolder(b.Files[i].Generation))] = true, true
 		}
 	}
-	return nil
+	generations, err := filepath.Glob(filepath.Join(globEscaper.Replace(dir), "[0-9][0-9][0-9][0-9][0-9][0-9]*"))
+	if err != nil {
+		return err
+	}
+	for _, g := range generations {
+		if !used[g] {
+			err = errors.Join(err, os.RemoveAll(g))
+			continue
+		}
+		err = errors.Join(err, filepath.WalkDir(g, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() && !used[path] {
+				err = os.Remove(path)
+			}
+			return err
+		}))
+	}
+	if e := os.Remove(filepath.Join(dir, backupManifest+".new")); e != nil && !errors.Is(e, fs.ErrNotExist) {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+var globEscaper = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`)
+
+// parseBackup reads the description of a back-up.
+func parseBackup(b []byte, where string) (*Backup, error) {
+	out := &Backup{}
+	if err := json.Unmarshal(b, out); err != nil {
+		return nil, fmt.Errorf("%s is corrupt: %w", where, err)
+	}
+	if out.Format != backupFormat {
+		return nil, fmt.Errorf("%s has format %d, and this program reads %d: use another folder", where,
+			out.Format, backupFormat)
+	}
+	for _, f := range out.Files {
+		if !validBackupName(f.Name) || f.Generation < 0 {
+			return nil, fmt.Errorf("%s names %.60q, which is not a file of a back-up", where, f.Name)
+		}
+	}
+	return out, nil
 }
 
 // ReadBackup reads the description of a back-up; fs.ErrNotExist if the folder has none.
 func ReadBackup(dir string) (*Backup, error) {
-	b, err := os.ReadFile(filepath.Join(dir, backupManifest))
+	path := filepath.Join(dir, backupManifest)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	out := &Backup{}
-	if err := json.Unmarshal(b, out); err != nil || out.Format != backupFormat {
-		return nil, fmt.Errorf("%s: format %d, this program reads %d: %w", filepath.Join(dir, backupManifest),
-			out.Format, backupFormat, err)
-	}
-	return out, out.checkNames()
+	return parseBackup(b, path)
 }
 
 // ShippedBytes are the bytes of the ledger and the audit log in a back-up, for BackupOptions.Have.
@@ -268,7 +348,7 @@ func Restore(from, dir string) (*Backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeSecret(filepath.Join(dir, RestoredFile), mark); err != nil {
+	if err := writeSecret(filepath.Join(dir, RestoredFile), bytes.NewReader(mark)); err != nil {
 		return nil, err
 	}
 	st, err := store.Open(dir, store.Options{})
@@ -286,7 +366,7 @@ func (b *Backup) fill(from, dir string) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	for _, f := range b.Files {
-		text, err := os.ReadFile(filepath.Join(from, filepath.FromSlash(f.Name)))
+		text, err := os.ReadFile(f.path(from))
 		if err != nil {
 			return err
 		}
@@ -295,7 +375,7 @@ func (b *Backup) fill(from, dir string) (err error) {
 		case beside:
 			path := filepath.Join(dir, filepath.FromSlash(name))
 			if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
-				err = writeSecret(path, text)
+				err = writeSecret(path, bytes.NewReader(text))
 			}
 		case f.Log != "":
 			err = putLog(st, f.Log, text)

@@ -86,11 +86,7 @@ func (s *Store) DropBlob(h Hash) error {
 	if err := s.change(op{code: opDropBlob, key: string(h[:])}); err != nil {
 		return err
 	}
-	if s.pins > 0 { // a snapshot may still read it
-		s.dropped = append(s.dropped, at.chain)
-		return nil
-	}
-	return s.writing(func(e *engine) error { return e.purge("blob", subject("blob", at.chain)) })
+	return s.purge("blob", at.chain)
 }
 
 // Blobs lists all blobs with their sizes in bytes.

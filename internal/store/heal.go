@@ -44,8 +44,12 @@ type healer struct {
 	quit     chan struct{} // closed by Interrupt
 
 	every  time.Duration // between probes
-	healed time.Time     // when the last fault ended
+	slow   time.Duration // after which a write counts as slow
+	now    func() time.Time
+	healed time.Time // when the last fault ended
+	checks sync.WaitGroup
 
+	probing sync.Mutex // guards the file that probes write
 	pending pending
 	space   space
 }
@@ -119,6 +123,42 @@ func (s *Store) interrupted() <-chan struct{} {
 	return s.quit
 }
 
+// Check writes to the folder. If the disk refuses that, Check returns an error, and the fault is
+// visible in Health until the disk accepts writes again.
+func (s *Store) Check() error {
+	generation := s.generation.Load()
+	if s.fail != nil {
+		if err := s.fail("check"); err != nil {
+			return s.healLater(generation, err)
+		}
+	}
+	return s.healLater(generation, s.tryWrite(4<<10))
+}
+
+// healLater heals in another goroutine, until Close.
+func (s *Store) healLater(generation uint64, cause error) error {
+	s.quitting.Lock()
+	defer s.quitting.Unlock()
+	if faultOf(cause) != "" && s.live.Load() {
+		s.checks.Go(func() { _ = s.heal(generation, cause) }) // the next write sees the error
+	}
+	return cause
+}
+
+// endChecks ends the goroutines of healLater.
+func (s *Store) endChecks() {
+	done := make(chan struct{})
+	go func() { s.checks.Wait(); close(done) }()
+	for {
+		s.Interrupt()
+		select {
+		case <-done:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
 // heal waits until the folder can be written, and starts another engine. It returns nil at once
 // if that has happened since the given generation.
 func (s *Store) heal(generation uint64, cause error) error {
@@ -131,7 +171,7 @@ func (s *Store) heal(generation uint64, cause error) error {
 	case s.generation.Load() != generation:
 		return nil
 	}
-	begun := time.Now()
+	begun := s.now()
 	s.note(cause, begun)
 	s.stopEngine()
 	wait := time.Duration(0)
@@ -155,7 +195,7 @@ func (s *Store) heal(generation uint64, cause error) error {
 			s.broken = err
 			return err
 		}
-		if s.note(err, begun) == DiskError && time.Since(begun) > giveUpAfter {
+		if s.note(err, begun) == DiskError && s.now().Sub(begun) > giveUpAfter {
 			s.broken = fmt.Errorf("%w: %s", ErrDiskFailed, DiskError.text(err))
 			return s.broken
 		}

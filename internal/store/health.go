@@ -93,7 +93,7 @@ func (s *Store) Health() Health {
 	h := Health{}
 	if f := s.fault.Load(); f != nil {
 		h = *f
-	} else if since := s.pending.oldest(); !since.IsZero() && time.Since(since) > slowAfter {
+	} else if since := s.pending.oldest(); !since.IsZero() && time.Since(since) > s.slow {
 		h.Fault, h.Since = SlowDisk, since
 		h.Detail = fmt.Sprintf("the coordinator's disk has not finished a write in %v",
 			time.Since(since).Round(time.Second))
@@ -178,11 +178,18 @@ func (s *Store) probe() error {
 	if free, size := diskSpace(s.dir); size > 0 && free < uint64(need) {
 		return syscall.ENOSPC
 	}
+	return s.tryWrite(need)
+}
+
+// tryWrite writes a file and removes it.
+func (s *Store) tryWrite(bytes int) error {
+	s.probing.Lock()
+	defer s.probing.Unlock()
 	path := filepath.Join(s.dir, "probe")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(make([]byte, need))
+	_, err = f.Write(make([]byte, bytes))
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(path))
 }

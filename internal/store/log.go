@@ -51,10 +51,25 @@ func (s *Store) Replay(log string, each func(record []byte) error) error {
 	if t == nil {
 		return nil
 	}
+	return s.replay(log, t.end(), each)
+}
+
+// end is where a chain ended at one moment.
+type end struct {
+	*tail
+	number uint64
+	sum    Hash
+}
+
+func (t *tail) end() end {
 	t.mu.Lock()
-	end, sum := t.number, t.sum
-	t.mu.Unlock()
-	if end == 0 {
+	defer t.mu.Unlock()
+	return end{t, t.number, t.sum}
+}
+
+// replay reads a log up to an end.
+func (s *Store) replay(log string, t end, each func(record []byte) error) error {
+	if t.number == 0 {
 		return nil
 	}
 	seen := uint64(0) // records that each has
@@ -81,7 +96,7 @@ func (s *Store) Replay(log string, each func(record []byte) error) error {
 		if err != nil {
 			return damage(s.dir, "log "+log, "record %d: %v", c.count+1, err)
 		}
-		if c.number == end {
+		if c.number == t.number {
 			return errDone
 		}
 		return nil
@@ -93,7 +108,7 @@ func (s *Store) Replay(log string, each func(record []byte) error) error {
 	if err == errDone {
 		err = nil
 	}
-	if err == nil && (c.number != end || c.sum != sum) {
+	if err == nil && (c.number != t.number || c.sum != t.sum) {
 		err = damage(s.dir, "log "+log, "ends after %d records, and more were written", c.count)
 	}
 	return err
@@ -126,5 +141,5 @@ func (s *Store) Drop(log string) error {
 	if err := s.Retry(func() error { return s.heads.release(t.slot) }); err != nil {
 		return err
 	}
-	return s.writing(func(e *engine) error { return e.purge(t.stream, t.subject()) })
+	return s.purge(t.stream, t.id)
 }

@@ -1,77 +1,98 @@
 package store
 
-import "bytes"
+import (
+	"bytes"
+	"maps"
+)
 
-// Snapshot is all of a store at one moment.
+// Snapshot is all of a store at one moment. Logs and blobs are read from disk when they are asked
+// for, also if they are removed meanwhile.
 type Snapshot struct {
 	Values map[string][]byte
-	Logs   map[string][][]byte // records
+	Logs   []string // sorted
 	Blobs  []Hash
+
+	s     *Store
+	ends  map[string]end
+	blobs map[Hash]blob
 }
 
-// Snapshot calls each with all values and logs and the names of all blobs, as they are at one
-// moment; until it returns, the blobs can be read with the given function even if they are removed
-// meanwhile. It calls beside at that same moment, while nothing of the store can change: for files
-// whose content belongs to that of the store. Writes to logs continue meanwhile; others wait for
-// beside, not for each.
-func (s *Store) Snapshot(beside func() error, each func(Snapshot, func(Hash) ([]byte, error)) error) error {
-	out, blobs, err := s.freeze(beside)
+// Replay is Store.Replay for the records that the log had at the moment of the snapshot.
+func (x *Snapshot) Replay(log string, each func(record []byte) error) error {
+	at, ok := x.ends[log]
+	if !ok {
+		return nil
+	}
+	return x.s.replay(log, at, each)
+}
+
+// Blob is Store.Blob for the blobs that the store had at the moment of the snapshot.
+func (x *Snapshot) Blob(h Hash) ([]byte, error) {
+	at, ok := x.blobs[h]
+	if !ok {
+		return nil, ErrNotFound
+	}
+	return x.s.readBlob(h, at)
+}
+
+// Snapshot calls each with the store as it is at one moment; the snapshot can be read until each
+// returns. It calls beside at that same moment, while nothing of the store's index can change: for
+// files whose content belongs to that of the store. Writes wait for beside, not for each.
+func (s *Store) Snapshot(beside func() error, each func(*Snapshot) error) error {
+	out, err := s.freeze(beside)
 	if err != nil {
 		return err
 	}
 	defer s.unpin()
-	return each(out, func(h Hash) ([]byte, error) {
-		at, ok := blobs[h]
-		if !ok {
-			return nil, ErrNotFound
-		}
-		return s.readBlob(h, at)
-	})
+	return each(out)
 }
 
-// freeze copies what changes, and keeps blobs from being purged.
-func (s *Store) freeze(beside func() error) (out Snapshot, blobs map[Hash]blob, err error) {
+// freeze copies what changes, and keeps logs and blobs from being purged.
+func (s *Store) freeze(beside func() error) (*Snapshot, error) {
 	s.write.Lock()
 	defer s.write.Unlock()
 	if err := beside(); err != nil {
-		return out, nil, err
+		return nil, err
 	}
-	out = Snapshot{Values: map[string][]byte{}, Logs: map[string][][]byte{}}
-	blobs = map[Hash]blob{}
 	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := &Snapshot{
+		Values: map[string][]byte{}, Logs: names(s.state.logs, ""), s: s, ends: map[string]end{},
+		blobs: maps.Clone(s.state.blobs),
+	}
 	for key, v := range s.state.values {
 		out.Values[key] = bytes.Clone(v)
 	}
-	for h, at := range s.state.blobs {
-		blobs[h] = at
+	for h := range out.blobs {
 		out.Blobs = append(out.Blobs, h)
 	}
-	logs := names(s.state.logs, "")
-	s.mu.RUnlock()
-	for _, name := range logs {
-		out.Logs[name] = [][]byte{}
-		err := s.Replay(name, func(record []byte) error {
-			out.Logs[name] = append(out.Logs[name], record)
-			return nil
-		})
-		if err != nil {
-			return out, nil, err
-		}
+	for name, t := range s.state.logs {
+		out.ends[name] = t.end()
 	}
 	s.pins++
-	return out, blobs, nil
+	return out, nil
 }
 
-// unpin purges the blobs that were removed during the last snapshot.
+// purge removes a chain that the index does not name any more, if necessary after the last snapshot.
+// write is held.
+func (s *Store) purge(stream string, chain uint64) error {
+	remove := func(e *engine) error { return e.purge(stream, subject(stream, chain)) }
+	if s.pins > 0 { // a snapshot may still read it
+		s.dropped = append(s.dropped, remove)
+		return nil
+	}
+	return s.writing(remove)
+}
+
+// unpin purges what was removed during the last snapshot.
 func (s *Store) unpin() {
 	s.write.Lock()
 	defer s.write.Unlock()
 	if s.pins--; s.pins > 0 {
 		return
 	}
-	for _, chain := range s.dropped {
-		// What stays because of an error is removed when the folder is opened.
-		_ = s.writing(func(e *engine) error { return e.purge("blob", subject("blob", chain)) })
+	for _, remove := range s.dropped {
+		_ = s.writing(remove) // what stays because of an error is removed when the folder is opened
 	}
 	s.dropped = nil
 }

@@ -34,6 +34,10 @@ type Options struct {
 	ProbeEvery time.Duration
 	// Refuse returns an error if the disk is to act as if it refused a write; may be nil.
 	Refuse func() error
+	// SlowAfter is the time after which a write that has not ended counts as slow; 0 means 5 s.
+	SlowAfter time.Duration
+	// Now is the clock that says how long a disk has returned errors; nil means time.Now.
+	Now func() time.Time
 
 	part int                      // bytes of a record in one message; 0 is partSize
 	fail func(point string) error // tests let a write or a probe fail
@@ -67,8 +71,8 @@ type Store struct {
 
 	blob sync.Mutex // one new blob at a time
 
-	pins    int      // snapshots in progress; guarded by write, as dropped
-	dropped []uint64 // chains of blobs that were removed while a snapshot might read them
+	pins    int                     // snapshots in progress; guarded by write, as dropped
+	dropped []func(e *engine) error // purges of what was removed while a snapshot might read it
 
 	healer
 }
@@ -112,6 +116,10 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		}
 	}
 	s.quit, s.every = make(chan struct{}), cmp.Or(o.ProbeEvery, probeEvery)
+	s.slow, s.now = cmp.Or(o.SlowAfter, slowAfter), time.Now
+	if o.Now != nil {
+		s.now = o.Now
+	}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -240,7 +248,7 @@ func syncDir(dir string) error {
 // Close closes the folder. Everything that was acknowledged is on disk.
 func (s *Store) Close() error {
 	s.live.Store(false)
-	s.Interrupt()
+	s.endChecks()
 	s.stopEngine()
 	var err error
 	if s.heads != nil {
