@@ -126,6 +126,6 @@ func (c *Coordinator) forgetProof() error {
 func (c *Coordinator) outdatedMessage() string {
 	return fmt.Sprintf("devices hold version %d of the model, and the newest in the state folder is %d: the privacy "+
 		"ledger is older than what was released, so nothing more is released; stop the coordinator and copy the "+
-		"newest ledger.jsonl and released.json into its folder, or restore a newer back-up into a new folder, or %s",
+		"newest ledger.jsonl and released.json into its folder, or run tacit admin restore with a newer back-up, or %s",
 		c.proof.Version, c.models.Last(), resetHint)
 }
