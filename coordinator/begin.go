@@ -41,8 +41,8 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 	return c.inLoop(func() error { return c.beginNext(&s, items) })
 }
 
-// BeginRun begins a run on demand. If there is none, it is the first; otherwise the newest run must
-// be over. Settings that are nil are those of the newest run, and items are added to the catalogue.
+// BeginRun begins a run on demand: the first run, or the next one after the newest has ended. Settings that
+// are nil are those of the newest run, and items are added to the catalogue.
 func (c *Coordinator) BeginRun(s *Settings, items []*pb.Item) error {
 	c.starting.Lock()
 	defer c.starting.Unlock()

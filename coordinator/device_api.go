@@ -379,7 +379,7 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 	if a.IsLate(id, r, out.State) {
 		d.collection.StepTime.NoteLate()
 	}
-	if out.State == pb.MaskResponse_SUMMED { // soon: the next round begins, or there is none
+	if out.State == pb.MaskResponse_SUMMED { // the next round begins soon, or the run has ended
 		after := max(2*time.Second, d.pollEvery(d.devices.ActiveCount()))
 		out.AfterMs = uint32(min(d.after(d.now()), after).Milliseconds())
 	}

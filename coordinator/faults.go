@@ -28,7 +28,7 @@ const (
 	DiskError    = State(store.DiskError)    // after 5 minutes of it, the coordinator stops
 )
 
-// trouble is the state that the machine imposes, and its explanation; empty if there is none.
+// trouble is the state that the machine imposes, and its explanation; empty without a fault.
 func (c *Coordinator) trouble() (State, string) {
 	h := c.st.Health()
 	switch {

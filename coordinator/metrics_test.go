@@ -43,7 +43,7 @@ func TestMetricsOfARun(t *testing.T) {
 		t.Helper()
 		f := all[family]
 		if f == nil {
-			t.Fatalf("there is no %s", family)
+			t.Fatalf("%s is missing", family)
 		}
 		for _, s := range f.Samples {
 			ok := s.Name == family+sample

@@ -99,7 +99,7 @@ func (c *Coordinator) outdated() bool {
 	return period <= p.Period && !c.budget.HasHead(p.LedgerLines, p.LedgerHead)
 }
 
-// forgetProof continues after the proven version: the ledger was restored or reset, or there is none.
+// forgetProof continues after the proven version: the ledger was restored or reset, or the run has no guarantee.
 func (c *Coordinator) forgetProof() error {
 	p := c.proof
 	if p == nil {

@@ -127,7 +127,7 @@ func TestWorldHistoriesAreWellFormed(t *testing.T) {
 			seen := map[uint32]bool{}
 			for k, i := range h.Items {
 				if seen[i] || int(i) >= w.Items() {
-					t.Fatalf("%q: user %d sees item %d twice, or there is none", cfg, u, i)
+					t.Fatalf("%q: user %d sees item %d twice, or an item that does not exist", cfg, u, i)
 				}
 				seen[i] = true
 				if k > 0 && h.Times[k] <= h.Times[k-1] {

@@ -17,7 +17,7 @@ var ErrGuarantee = errors.New("the device refuses the coordinator's plan")
 
 // Guarantee is the privacy guarantee of a budget period, as the device itself computed it from the plan.
 type Guarantee struct {
-	Policy      string  `json:"policy"` // none if there is no guarantee
+	Policy      string  `json:"policy"` // "none" without a guarantee
 	Epsilon     float64 `json:"epsilon"`
 	Delta       float64 `json:"delta"`
 	Against     string  `json:"against"` // against whom it holds, and under which assumption

@@ -136,7 +136,7 @@ func (a *app) adminRestore() *cobra.Command {
 		}
 		b, err := coordinator.Restore(from, state)
 		if errors.Is(err, fs.ErrNotExist) {
-			return input(errors.New("there is no back-up in "+from), "make one with tacit admin backup -o "+from)
+			return input(errors.New("no back-up was found in "+from), "make one with tacit admin backup -o "+from)
 		}
 		if err != nil {
 			return input(err, "")

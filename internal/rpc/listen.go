@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Listener limits the connections of a listener, in total and per address. If there is no room for another, it
-// closes the oldest one that has not carried a signed call or a call of the operator yet: of the same address, or of
-// the address with most of them. If there is none, it closes the one that has been idle longest, or else the new one.
+// Listener limits the connections of a listener, in total and per address. At a limit, it closes the oldest one
+// that has not carried a signed call or a call of the operator yet: of the same address, or of the address with most
+// of them. If every one has, it closes the one that has been idle longest, or else the new one.
 // It closes connections in the same order if the process has no file descriptor left.
 func (s *Server) Listener(l net.Listener) net.Listener {
 	return &listener{

@@ -45,8 +45,8 @@ func (m *memoryShares) left() int {
 }
 
 // unenrolledCalls are the calls without an enrolled key whose bodies are being read: Hello and Enrol. They are limited
-// in total and per address. If there is no room for another, the one ends that has taken longest, of the same
-// address or of the address with most calls: an honest call takes one round trip, a slow one waits.
+// in total and per address. At a limit, the call that has taken longest ends, of the same address or of
+// the address with most calls: an honest call takes one round trip, a slow one waits.
 type unenrolledCalls struct {
 	most, perAddress int
 

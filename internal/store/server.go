@@ -217,7 +217,7 @@ func (e *engine) read(stream, subject string, each func(seq uint64, subject stri
 	}
 }
 
-// last is the last message of a subject; seq is 0 if there is none.
+// last is the last message of a subject; seq is 0 if it has no messages.
 func (e *engine) last(stream, subject string) (seq uint64, data []byte, err error) {
 	req, err := json.Marshal(server.JSApiMsgGetRequest{LastFor: subject})
 	if err != nil {

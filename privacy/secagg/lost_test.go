@@ -11,7 +11,7 @@ type outcome int
 
 const (
 	retried outcome = iota // it ends before anything is revealed
-	lost                   // devices have revealed shares, and there is no sum
+	lost                   // devices have revealed shares, but the sum is missing
 	summed
 )
 

@@ -79,7 +79,7 @@ func (s *Sum) Write(st *store.Store, log string) error {
 	return st.Append(log, b)
 }
 
-// ReadSum reads the last record of a log; nil if there is none.
+// ReadSum reads the last record of a log; nil if the log is empty.
 func ReadSum(st *store.Store, log string) (s *Sum, err error) {
 	err = st.Replay(log, func(b []byte) error {
 		s = &Sum{}

@@ -264,7 +264,7 @@ func (s *Spec) findPreset() (*Preset, error) {
 	return lookUp(embedded, "presets", s.Method, s.Data, s.Protocol)
 }
 
-// lookUp reads the preset for method, data and protocol from a folder; nil if there is none.
+// lookUp reads the preset for method, data and protocol from a folder; nil if the folder has none.
 func lookUp(fsys fs.FS, dir, method, data, protocol string) (*Preset, error) {
 	if !plainName.MatchString(method) || !plainName.MatchString(data) {
 		return nil, nil // the data is a file

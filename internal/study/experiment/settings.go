@@ -75,7 +75,7 @@ type Spec struct {
 	Methods *method.Registry // those that Entry is one of
 	Entry   method.Entry
 	Params  method.Method
-	Preset  *Preset           // nil if there is none
+	Preset  *Preset           // nil without a preset
 	From    map[string]string // origin by key: default, method, data set, protocol, preset, file, environment or flag
 }
 
