@@ -28,7 +28,8 @@ type requestClock struct {
 	retry   atomic.Int64 // ms: after a failure, the file is not written before
 }
 
-// clockStep is how far the time in the file is ahead, and so by how much a restart may advance the clock.
+// clockStep is how far the time in the file is ahead of every time that is accepted. A restart advances the clock by
+// at most clockStep and maxAhead.
 const clockStep = time.Minute
 
 // newRequestClock returns the clock of a server that starts at a time of the wall clock. Without a file, the server
@@ -48,8 +49,8 @@ func newRequestClock(wall time.Time, floor int64, elapsed func() time.Duration, 
 	}
 	if saved != 0 {
 		c.floor = saved
-		c.base = max(c.base, saved-maxAhead.Milliseconds())
 	}
+	c.base = max(c.base, c.floor)
 	if err := c.save(c.now()); err != nil {
 		return nil, fmt.Errorf("cannot save the clock of requests: %w", err)
 	}

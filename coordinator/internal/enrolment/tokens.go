@@ -238,9 +238,11 @@ func (r *Registry) token(text string) (found *token) {
 	return found
 }
 
+// hashToken writes hexadecimal digits, because commands name a token by the first of them: an ID must not begin
+// with a dash.
 func hashToken(text string) string {
 	h := sha256.Sum256([]byte("tacit token " + text))
-	return base64.RawURLEncoding.EncodeToString(h[:])
+	return hex.EncodeToString(h[:])
 }
 
 func newToken(uses int, expires time.Time, note string) (text string, t token) {

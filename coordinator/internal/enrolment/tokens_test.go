@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -52,6 +53,15 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 }
 
 // An app token lets one device enrol, once, before it expires, and only in its federation.
+// A command line names a token by the first letters of its hash: one that began with a dash would be read as a flag.
+func TestNoTokenIDBeginsWithADash(t *testing.T) {
+	for i := range 1000 {
+		if hash := hashToken(strconv.Itoa(i)); hash[0] == '-' {
+			t.Fatalf("token %d has the hash %q", i, hash)
+		}
+	}
+}
+
 func TestAppTokens(t *testing.T) {
 	dir := t.TempDir()
 	r, stop := open(t, dir)
