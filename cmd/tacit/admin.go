@@ -126,7 +126,7 @@ func writeStatus(out io.Writer, s *coordinator.Status) error {
 		}
 		line("catalogue", "%s, version %d", count(s.Items, "item"), s.Catalogue)
 		line("privacy", "%s", s.Policy)
-		if s.Epsilon != nil {
+		if s.Delta != nil {
 			line("spent", "%s", budgetText(&s.Budget))
 		}
 	}
@@ -155,6 +155,10 @@ func writeStatus(out io.Writer, s *coordinator.Status) error {
 
 // budgetText says what was spent of the privacy budget.
 func budgetText(b *coordinator.Budget) string {
+	if b.Epsilon == nil {
+		return "unknown: entries of the ledger were lost, so that the whole budget counts as spent; " +
+			"tacit admin reset-budget begins a new budget period"
+	}
 	of := ""
 	if b.BudgetEpsilon != nil {
 		of = fmt.Sprintf(" of %.4g", *b.BudgetEpsilon)

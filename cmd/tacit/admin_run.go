@@ -125,8 +125,11 @@ func inProgress(s *coordinator.Status) string {
 	if p := evaluationProgress(s); p != "" {
 		return p
 	}
-	return fmt.Sprintf("round %d of %d, which is in progress (%d of %d reports)", min(s.Round+1, s.Rounds), s.Rounds,
-		s.Counted, s.Expected)
+	text := fmt.Sprintf("round %d of %d, which is in progress", min(s.Round+1, s.Rounds), s.Rounds)
+	if s.Expected > 0 { // otherwise the cohort is a secret sample
+		text += fmt.Sprintf(" (%d of %d reports)", s.Counted, s.Expected)
+	}
+	return text
 }
 
 func (a *app) adminPause(pause bool) *cobra.Command {
@@ -202,7 +205,7 @@ same people: it is recorded in the ledger with its reason, and every device logs
 }
 
 func spent(s *coordinator.Status) string {
-	if s.Epsilon == nil {
+	if s.Delta == nil {
 		return "nothing: the run has no privacy guarantee"
 	}
 	return budgetText(&s.Budget)

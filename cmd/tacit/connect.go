@@ -67,8 +67,8 @@ type connectFlags struct {
 
 // Help texts of --token-file.
 const (
-	adminToken = "`FILE` with the operator's token; default: $TACIT_ADMIN_TOKEN, or the state folder"
-	enrolToken = "`FILE` with a token for enrolment; default: $TACIT_TOKEN, or the state folder"
+	adminToken = "file with the operator's token; default: $TACIT_ADMIN_TOKEN, or the state folder"
+	enrolToken = "file with a token for enrolment; default: $TACIT_TOKEN, or the state folder"
 )
 
 func (r *connectFlags) flags(c *cobra.Command, tokenFile string) {

@@ -67,7 +67,7 @@ func (a *app) deviceCmd() *cobra.Command {
 	oldFlag(fl, "coordinator", "server")
 	fl.StringVar(&f.pin, "pin", "", "pin of the coordinator's certificate, which tacit serve prints")
 	fl.StringVar(&f.token, "token", "", "token for the first enrolment; other users can see it, unlike --token-file")
-	fl.StringVar(&f.tokenFile, "token-file", "", "`file` with the token; default: $TACIT_TOKEN")
+	fl.StringVar(&f.tokenFile, "token-file", "", "file with the token; default: $TACIT_TOKEN")
 	fl.BoolVar(&f.insecure, "insecure", false, "allow http://: anyone on the network path can read the traffic")
 	fl.StringVar(&f.history, "history", "", "CSV file of item IDs, optionally with times; new events are added")
 	fl.StringVar(&f.features, "features", "", "the owner's features, such as age=25,gender=F, or a CSV file; never "+

@@ -30,6 +30,28 @@ func TestStatusCountsLateDevicesApart(t *testing.T) {
 	}
 }
 
+// After a repair the operator sees that the budget counts as spent, and how to go on.
+func TestStatusSaysThatEntriesOfTheLedgerWereLost(t *testing.T) {
+	delta := 1e-6
+	s := &coordinator.Status{Budget: coordinator.Budget{Policy: "epsilon=8", Delta: &delta}}
+	s.Method = "fedmf"
+	var b bytes.Buffer
+	if err := writeStatus(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.Contains(got, "counts as spent; tacit admin reset-budget") {
+		t.Errorf("the status is\n%s", got)
+	}
+}
+
+// A round whose cohort is a secret sample has no number of reports to print.
+func TestSecretSampleHasNoCountOfReports(t *testing.T) {
+	s := &coordinator.Status{RunStatus: coordinator.RunStatus{Rounds: 2}}
+	if got, want := inProgress(s), "round 1 of 2, which is in progress"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A paused device prints that once, and again when it resumes.
 func TestRunningDevicePrintsOnlyNews(t *testing.T) {
 	var b bytes.Buffer

@@ -80,10 +80,14 @@ func isTopic(c *cobra.Command) bool { return !c.Runnable() && !c.HasSubCommands(
 
 // writeCommands lists the subcommands of a command, by group if there are groups.
 func writeCommands(w io.Writer, c *cobra.Command) {
+	width := 11
+	for _, s := range c.Commands() {
+		width = max(width, len(s.Name()))
+	}
 	list := func(group string) {
 		for _, s := range c.Commands() {
 			if s.GroupID == group && s.IsAvailableCommand() && s.Name() != "help" {
-				fmt.Fprintf(w, "  %-11s %s\n", s.Name(), s.Short)
+				fmt.Fprintf(w, "  %-*s %s\n", width, s.Name(), s.Short)
 			}
 		}
 	}
@@ -151,7 +155,8 @@ var valueNames = map[string]string{
 	"out": "PATH", "from": "PATH", "state": "PATH",
 	"resume": "DIR", "data-dir": "DIR", "runs": "DIR", "cells": "DIR", "figures": "DIR",
 	"rows": "FILE", "picture": "FILE", "catalogue": "FILE", "history": "FILE", "cert": "FILE", "cert-key": "FILE",
-	"passphrase-file": "FILE", "coordinator": "URL", "listen": "HOST:PORT",
+	"passphrase-file": "FILE", "config": "FILE", "token-file": "FILE",
+	"coordinator": "URL", "listen": "HOST:PORT", "metrics": "HOST:PORT", "log-format": "FORMAT", "log-level": "LEVEL",
 }
 
 // flagName is a flag as it is typed, with the kind of its value.
@@ -161,7 +166,7 @@ func flagName(f *pflag.Flag) string {
 		s = "-" + f.Shorthand + ", --" + f.Name
 	}
 	kind, _ := pflag.UnquoteUsage(f)
-	if name := valueNames[f.Name]; name != "" {
+	if name := valueNames[f.Name]; name != "" && kind != "int" { // --runs is a folder, or a number
 		kind = name
 	}
 	switch kind {

@@ -274,7 +274,7 @@ func (s *Store) keepLog(name string, t *tail, found map[uint64][]place, known ma
 	if err := s.copyFrames(t, list[:frames]); err != nil {
 		return err
 	}
-	r.Kept = append(r.Kept, fmt.Sprintf("log %s: %d records", name, c.count))
+	r.Kept = append(r.Kept, fmt.Sprintf("log %s: records: %d", name, c.count))
 	if last := max(known[t.id].number, lastNumber(list)); last > uint64(frames) && !abandoned(list[frames:], last,
 		known[t.id]) {
 		r.Lost = append(r.Lost, fmt.Sprintf("log %s: all after record %d", name, c.count))
