@@ -162,7 +162,7 @@ func (c *Coordinator) restoreEarlier(v *models.Version) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	fits, err := c.continueFrom(e, p, v)
+	fits, err := c.continueFrom(c.settings(), e, p, v)
 	if err != nil || !fits {
 		return false, err
 	}

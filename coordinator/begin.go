@@ -61,12 +61,16 @@ func (c *Coordinator) BeginRun(s *Settings, items []*pb.Item) error {
 // BeginNext begins another run with the settings of the newest one.
 func (c *Coordinator) BeginNext() error { return c.BeginRun(nil, nil) }
 
-// start is what a run starts with.
+// start is what a run starts with. prepare fills in the second part.
 type start struct {
 	current
 	items    *pb.Catalogue
 	features *rows.Features
 	base     *models.Version // whose values are the first ones; nil for initial values
+
+	budget *budget.Budget // the ledger; nil if no run had a privacy guarantee
+	engine *round.Engine
+	plan   *local.Plan
 }
 
 // beginFirst begins the first run of a folder.
@@ -95,10 +99,10 @@ func (c *Coordinator) beginFirst(s Settings, items []*pb.Item) error {
 		number = p.RunNumber + 1
 	}
 	b := &start{current: newRun(number, s), items: &pb.Catalogue{Version: 1, Items: items}, features: features}
-	if err := c.checkStart(b); err != nil {
+	if err := c.writeStart(b); err != nil {
 		return err
 	}
-	if err := c.beginAt(b); err != nil {
+	if err := c.startRun(b); err != nil {
 		c.latest.Store(&current{})
 		return err
 	}
@@ -118,8 +122,20 @@ func newRun(number int, given Settings) current {
 	return out
 }
 
-// beginAt writes a start to disk and begins the run.
-func (c *Coordinator) beginAt(b *start) error {
+// writeStart prepares a run and writes it to disk. One write makes the run true; if writeStart returns an error,
+// it was not made, and the coordinator is as before.
+func (c *Coordinator) writeStart(b *start) (err error) {
+	defer func() {
+		if err != nil && b.budget != c.budget {
+			err = errors.Join(err, b.budget.Close())
+		}
+	}()
+	if err := c.prepare(b); err != nil {
+		return err
+	}
+	if err := c.checkStart(b); err != nil {
+		return err
+	}
 	n := len(b.items.Items)
 	name, text, err := c.models.Put(b.items)
 	if err != nil {
@@ -138,48 +154,60 @@ func (c *Coordinator) beginAt(b *start) error {
 	if b.base != nil {
 		saved.From = b.base.Version
 	}
+	if err := c.payForSums(); err != nil {
+		return err
+	}
 	if err := c.st.PutJSON(runKey, saved); err != nil {
 		return err
 	}
 	c.models.Keep(saved.Items, saved.Features)
+	return nil
+}
+
+// prepare makes the engine of a run, with its first values. It changes nothing of the coordinator.
+func (c *Coordinator) prepare(b *start) (err error) {
+	if b.budget, err = c.ledgerOf(&b.settings); err != nil {
+		return err
+	}
+	if err := c.checkBudget(b.budget, b.base); err != nil {
+		return err
+	}
+	if b.engine, b.plan, err = c.newEngine(&b.current, len(b.items.Items), b.features); err != nil {
+		return err
+	}
+	if b.engine.Stack != nil {
+		b.engine.Ledger = b.budget
+	}
+	if b.base != nil {
+		b.continues, err = c.continueFrom(&b.settings, b.engine, b.plan, b.base)
+	}
+	return err
+}
+
+// startRun starts a prepared run that is on disk: nothing of the run before but its model remains. It may be
+// repeated until the first version of the run is on disk.
+func (c *Coordinator) startRun(b *start) error {
 	if err := c.fault("begun"); err != nil {
 		return err
 	}
-	return c.startRun(b)
-}
-
-// startRun starts a run that is on disk: nothing of the run before but its model remains. It may be
-// repeated until the first version of the run is on disk.
-func (c *Coordinator) startRun(b *start) error {
 	c.progress.set(Starting, fmt.Sprintf("run %d begins", b.number))
+	if b.base != nil && !b.continues {
+		c.opt.Warn(fmt.Sprintf("run %d starts from initial values: the tables of %s have other shapes than those "+
+			"of version %d", b.number, b.settings.Method, b.base.Version))
+	}
+	c.setLedger(b.budget)
 	c.latest.Store(&b.current)
 	c.models.Begin(b.id)
 	c.catalogue.Set(b.items, b.features)
 	for _, step := range []func() error{
-		c.openBudget, c.clearRun, func() error { return c.checkBudget(b.base) },
-		func() error { return c.recoverNumbers(b.base) }, c.nameRun,
+		c.clearRun, func() error { return c.recoverNumbers(b.base) }, c.nameRun,
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	e, p, err := c.newEngine(c.latest.Load(), len(b.items.Items), b.features)
-	if err != nil {
-		return err
-	}
-	if b.base != nil {
-		if b.continues, err = c.continueFrom(e, p, b.base); err != nil {
-			return err
-		}
-		if !b.continues {
-			c.opt.Warn(fmt.Sprintf("run %d starts from initial values: the tables of %s have other shapes than those "+
-				"of version %d", b.number, b.settings.Method, b.base.Version))
-		}
-		run := *c.latest.Load()
-		run.continues = b.continues
-		c.latest.Store(&run)
-	}
-	c.install(e, p)
+	b.engine.Seed = c.groupSeed()
+	c.install(b.engine, b.plan)
 	if err := c.dropSums(); err != nil {
 		return err
 	}
@@ -202,8 +230,8 @@ func (c *Coordinator) clearRun() error {
 }
 
 // continueFrom puts the values of a version of an earlier run into an engine. It reports false, and
-// changes nothing, if the method or the shape of a table differs. Tables of items may have grown.
-func (c *Coordinator) continueFrom(e *round.Engine, p *local.Plan, v *models.Version) (bool, error) {
+// leaves the engine as it is, if the method or the shape of a table differs. Tables of items may have grown.
+func (c *Coordinator) continueFrom(s *Settings, e *round.Engine, p *local.Plan, v *models.Version) (bool, error) {
 	b, err := c.models.Read(v.Plan)
 	if err != nil {
 		return false, err
@@ -212,18 +240,18 @@ func (c *Coordinator) continueFrom(e *round.Engine, p *local.Plan, v *models.Ver
 	if err := proto.Unmarshal(b, was); err != nil {
 		return false, fmt.Errorf("version %d: the plan is corrupt: %w", v.Version, err)
 	}
-	if was.Method != c.settings().Method || len(was.Shape) != 2*len(p.Slots) || int(was.Items) > p.Items {
+	if was.Method != s.Method || len(was.Shape) != 2*len(p.Slots) || int(was.Items) > p.Items {
 		return false, nil
 	}
 	slots := append(p.Slots[:0:0], p.Slots...)
 	values := make([][]float32, len(slots))
 	for i := range slots {
-		s := &slots[i]
+		slot := &slots[i]
 		rows, dim := int(was.Shape[2*i]), int(was.Shape[2*i+1])
-		if dim != s.Dim || rows != s.Rows && !(s.PerItem && rows < s.Rows) {
+		if dim != slot.Dim || rows != slot.Rows && !(slot.PerItem && rows < slot.Rows) {
 			return false, nil
 		}
-		s.Rows = rows
+		slot.Rows = rows
 		values[i] = make([]float32, rows*vec.Pad(dim))
 		copy(values[i], e.Value[i]) // the coordinator keeps no values of some slots
 	}
@@ -236,21 +264,24 @@ func (c *Coordinator) continueFrom(e *round.Engine, p *local.Plan, v *models.Ver
 	return true, nil
 }
 
-// openBudget opens the ledger of a federation with a privacy guarantee, now or in an earlier run.
-func (c *Coordinator) openBudget() error {
+// ledgerOf opens the ledger, if a run with these settings or an earlier one has a privacy guarantee.
+func (c *Coordinator) ledgerOf(s *Settings) (*budget.Budget, error) {
 	_, err := os.Stat(filepath.Join(c.opt.Dir, budget.File))
-	if c.budget != nil || err != nil && !c.settings().DP.On() {
-		return nil
+	if c.budget != nil || err != nil && !s.DP.On() {
+		return c.budget, nil
 	}
 	b, err := budget.Open(c.opt.Dir, hex.EncodeToString(c.identity.id[:]))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b.RetryWith(c.st.Retry)
+	return b, nil
+}
+
+func (c *Coordinator) setLedger(b *budget.Budget) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.budget = b
-	return nil
 }
 
 // openLedger is the ledger, for all goroutines; nil if no run had a privacy guarantee.

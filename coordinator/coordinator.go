@@ -55,11 +55,12 @@ type Options struct {
 	// Methods are the methods that a run may train. Nil means methods.Default().
 	Methods *method.Registry
 
-	fault func(point string) error                            // tests let a step of a round fail
-	wall  func() time.Time                                    // the time of day
-	probe time.Duration                                       // between attempts to write to a full disk
-	timer func(time.Duration) (<-chan time.Time, func() bool) // tests end the steps of a masked round
-	hold  time.Duration                                       // of calls of masked rounds; 0 means holdCalls
+	fault  func(point string) error                            // tests let a step of a round fail
+	wall   func() time.Time                                    // the time of day
+	refuse func() error                                        // tests let a write of the store fail
+	probe  time.Duration                                       // between attempts to write to a full disk
+	timer  func(time.Duration) (<-chan time.Time, func() bool) // tests end the steps of a masked round
+	hold   time.Duration                                       // of calls of masked rounds; 0 means holdCalls
 }
 
 // EnrolmentLimits say how devices without a token of the operator may enrol.
@@ -93,7 +94,7 @@ type Coordinator struct {
 	running  sync.Mutex              // held by Run
 	life     context.Context
 	kill     context.CancelFunc
-	commands chan func() // what only the loop may do, while it is idle
+	commands chan func() error // what only the loop may do, while it is idle
 	schedule schedule.Schedule
 
 	// Parts with their own locks.
@@ -159,13 +160,16 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn, ProbeEvery: opt.probe, Refuse: refusedWrites()})
+	if opt.refuse == nil {
+		opt.refuse = refusedWrites()
+	}
+	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn, ProbeEvery: opt.probe, Refuse: opt.refuse})
 	if err != nil {
 		return nil, err
 	}
 	c = &Coordinator{
 		opt: opt, st: st, admin: admin{durations: newDurations()}, ready: make(chan struct{}),
-		commands: make(chan func()), schedule: when,
+		commands: make(chan func() error), schedule: when,
 	}
 	if c.opt.wall = opt.Now; opt.Now == nil {
 		c.opt.wall = wallClock

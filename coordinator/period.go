@@ -11,7 +11,6 @@ import (
 
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
-	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // The privacy budget of a policy covers a budget period: the runs of the federation from one reset of
@@ -48,17 +47,14 @@ func (c *Coordinator) checkPeriod(s *Settings) error {
 	return nil
 }
 
-// checkStart reports why a run cannot begin, before anything is on disk.
+// checkStart reports why a prepared run cannot begin.
 func (c *Coordinator) checkStart(b *start) error {
-	e, _, err := c.newEngine(&b.current, len(b.items.Items), b.features)
-	if err != nil || e.Stack == nil {
-		return err
+	e := b.engine
+	if e.Stack == nil {
+		return nil
 	}
-	if c.budget.Lost() {
+	if b.budget.Lost() {
 		return errors.New(lostMessage)
-	}
-	if c.budget == nil {
-		e.Ledger = &account.Spent{}
 	}
 	ok, err := e.Affords(0, 0)
 	if err == nil && !ok {

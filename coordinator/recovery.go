@@ -119,8 +119,14 @@ func (c *Coordinator) republish(p *models.Published) error {
 	if err := c.payForSums(); err != nil {
 		return err
 	}
+	lost := p.Run != c.runHex() || p.Round > c.models.Round()
 	if err := c.overtake(p); err != nil {
 		return err
+	}
+	if lost {
+		if err := c.stopTree(); err != nil {
+			return err
+		}
 	}
 	if err := c.collection.DropReports(""); err != nil {
 		return err
@@ -137,7 +143,6 @@ func (c *Coordinator) republish(p *models.Published) error {
 // overtake continues all numbers after those of a version that is not on disk, so that devices which
 // have it accept the next one.
 func (c *Coordinator) overtake(p *models.Published) error {
-	lost := p.Run != c.runHex() || p.Round > c.models.Round()
 	rollbacks := max(c.rollbacks.count, p.Rollbacks) + 1
 	if err := c.st.PutJSON(rollbacksKey, rollbacks); err != nil {
 		return err
@@ -153,9 +158,6 @@ func (c *Coordinator) overtake(p *models.Published) error {
 	}
 	if c.engine != nil {
 		c.engine.Seed = c.groupSeed()
-	}
-	if lost && c.engine != nil {
-		return c.stopTree()
 	}
 	return nil
 }
@@ -219,7 +221,7 @@ func (c *Coordinator) isTree() bool {
 }
 
 // checkBudget checks that the ledger is as long as it was when a version was published; nil for none.
-func (c *Coordinator) checkBudget(v *models.Version) error {
+func (c *Coordinator) checkBudget(b *budget.Budget, v *models.Version) error {
 	lines := 0
 	if v != nil {
 		lines = v.LedgerLines
@@ -227,5 +229,5 @@ func (c *Coordinator) checkBudget(v *models.Version) error {
 	if p, err := models.ReadPublished(c.opt.Dir); err == nil && p != nil {
 		lines = max(lines, p.LedgerLines)
 	}
-	return c.budget.Check(lines)
+	return b.Check(lines)
 }

@@ -92,7 +92,7 @@ func (c *Coordinator) resumeAtStart(r *savedRun, base *models.Version, all []*mo
 			continue
 		}
 		if features, err := c.loadFeatures(v.Features, v.Items); err == nil {
-			return c.startRun(&start{current: *c.latest.Load(), items: items, features: features, base: base})
+			return c.restart(&start{current: *c.latest.Load(), items: items, features: features, base: base})
 		}
 	}
 	b, err := c.models.Read(r.Items)
@@ -107,7 +107,17 @@ func (c *Coordinator) resumeAtStart(r *savedRun, base *models.Version, all []*mo
 	if err != nil {
 		return err
 	}
-	return c.startRun(&start{current: *c.latest.Load(), items: first, features: features, base: base})
+	return c.restart(&start{current: *c.latest.Load(), items: first, features: features, base: base})
+}
+
+// restart starts a run that is on disk.
+func (c *Coordinator) restart(b *start) error {
+	err := c.prepare(b)
+	c.setLedger(b.budget)
+	if err != nil {
+		return err
+	}
+	return c.startRun(b)
 }
 
 // resumeAt continues from a version. newest is another one if it cannot be used; its catalogue stays.
@@ -115,13 +125,15 @@ func (c *Coordinator) resumeAt(v, newest *models.Version) error {
 	if err := c.loadItems(v); err != nil {
 		return err
 	}
-	if err := c.openBudget(); err != nil {
+	ledger, err := c.ledgerOf(c.settings())
+	if err != nil {
 		return err
 	}
+	c.setLedger(ledger)
 	if err := c.makeEngine(v.Items, c.catalogue.Features()); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkBudget(v), c.nameRun()); err != nil {
+	if err := errors.Join(c.checkBudget(ledger, v), c.nameRun()); err != nil {
 		return err
 	}
 	if err := c.load(v); err != nil {

@@ -96,7 +96,7 @@ func (c *Coordinator) sleep(ctx context.Context, changed <-chan struct{}) error 
 	case <-changed:
 	case <-t.C:
 	case do := <-c.commands:
-		do()
+		return do()
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (c *Coordinator) runHex() string { return fmt.Sprintf("%x", c.runID()) }
 func (c *Coordinator) runNumber() int { return c.latest.Load().number }
 
 // inLoop does what only the loop may do. The loop does it while it is idle; if it does not run, the
-// caller does it.
+// caller does it. While the machine keeps the coordinator from writing, the caller is told so at once.
 func (c *Coordinator) inLoop(do func() error) error {
 	if c.running.TryLock() {
 		defer c.running.Unlock()
@@ -49,16 +49,36 @@ func (c *Coordinator) inLoop(do func() error) error {
 		return c.notOver()
 	}
 	done := make(chan error, 1)
+	commands := c.commands
 	limit := time.NewTimer(10 * time.Second)
 	defer limit.Stop()
-	select {
-	case c.commands <- func() { done <- do() }:
-		return <-done
-	case <-c.life.Done():
-		return errors.New("the coordinator is stopping")
-	case <-limit.C:
-		return c.notOver()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		if err := c.refuseWrites(); err != nil {
+			return err
+		}
+		select {
+		case commands <- func() error { err := do(); done <- err; return fatal(err) }:
+			commands = nil
+			limit.Stop()
+		case err := <-done:
+			return err
+		case <-c.life.Done():
+			return errors.New("the coordinator is stopping")
+		case <-limit.C:
+			return c.notOver()
+		case <-poll.C:
+		}
 	}
+}
+
+// fatal is the error with which the loop must end; nil if it can continue after the error.
+func fatal(err error) error {
+	if errors.As(err, new(*beginError)) {
+		return err
+	}
+	return nil
 }
 
 // notOver says why no run can begin.
@@ -92,12 +112,10 @@ func (c *Coordinator) beginNext(given *Settings, items []*pb.Item) error {
 	if err != nil {
 		return err
 	}
-	if err := c.checkStart(b); err != nil {
+	if err := c.writeStart(b); err != nil {
 		return err
 	}
-	if err = c.payForSums(); err == nil {
-		err = c.beginAt(b)
-	}
+	err = c.startRun(b)
 	if err == nil {
 		err = c.catalogue.Remove(pending)
 	}
@@ -108,7 +126,7 @@ func (c *Coordinator) beginNext(given *Settings, items []*pb.Item) error {
 	return nil
 }
 
-// beginError says that the folder could not be written while a run began.
+// beginError says that a run is on disk and could not start. It starts when the folder is opened again.
 type beginError struct{ error }
 
 func (e *beginError) Unwrap() error { return e.error }
@@ -181,21 +199,20 @@ func (c *Coordinator) keepSchedule() error {
 		return nil
 	}
 	due, upTo := c.schedule.Due(c.handled, c.timeOfDay())
-	if !upTo.Equal(c.handled) {
-		if err := c.st.PutJSON(handledKey, upTo); err != nil {
+	if due {
+		err := c.beginNext(nil, nil)
+		if fatal(err) != nil {
 			return err
 		}
-		c.handled = upTo
+		if err != nil {
+			c.opt.Warn(fmt.Sprintf("the start scheduled for %s is skipped: %v", utc(upTo), err))
+		}
 	}
-	if !due {
+	if upTo.Equal(c.handled) {
 		return nil
 	}
-	err := c.beginNext(nil, nil)
-	if errors.As(err, new(*beginError)) || err == nil {
-		return err
-	}
-	c.opt.Warn(fmt.Sprintf("the start scheduled for %s is skipped: %v", utc(upTo), err))
-	return nil
+	c.handled = upTo
+	return c.st.PutJSON(handledKey, upTo)
 }
 
 // untilStart is how long the loop may sleep before it looks at the schedule again: the clock may be

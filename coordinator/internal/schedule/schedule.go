@@ -84,8 +84,8 @@ func (s Schedule) Last(now time.Time) time.Time {
 }
 
 // Due decides about a start: handled is the time of the schedule up to which starts were handled. It
-// returns whether a start is due now, and the time up to which starts are then handled, which the
-// caller must remember before it starts anything. Starts that were missed are one start. A clock that
+// returns whether a start is due now, and the time up to which starts are handled when the caller has started
+// or refused it, which the caller must remember. Starts that were missed are one start. A clock that
 // was set back repeats no start; if it was ahead by more than an interval, handled returns to it.
 func (s Schedule) Due(handled, now time.Time) (due bool, upTo time.Time) {
 	last := s.Last(now)

@@ -1,0 +1,154 @@
+package coordinator
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/store"
+)
+
+// failing lets one write of a store fail for good, or all of them while the disk is full.
+type failing struct {
+	at   atomic.Int64 // the number of writes until then; below 1 for never
+	full atomic.Bool
+}
+
+func (f *failing) refuse() error {
+	if f.full.Load() {
+		return syscall.ENOSPC
+	}
+	if f.at.Add(-1) == 0 {
+		return &store.Damage{Where: "the test", What: "this write fails"}
+	}
+	return nil
+}
+
+// view is what must not change if a run does not begin.
+func (r *harness) view() []any {
+	s := r.c.Status()
+	s.Counts, s.Synced = nil, store.Stats{}
+	return []any{
+		s, r.c.latest.Load(), r.c.engine, r.c.plan, r.c.catalogue.Current(), r.c.catalogue.Pending(), r.c.budget,
+		r.c.budget.Lines(), r.c.evaluations.Results(), r.c.models.Newest(),
+	}
+}
+
+// Whichever write of a start fails, the run has not begun and nothing has changed, or it is on disk and the
+// coordinator stops: the next start of the program begins it, once.
+func TestAFailedStartChangesNothing(t *testing.T) {
+	s := withDP(small(2), "epsilon=20,delta=1e-3,clip=0.5")
+	s.Rounds, s.Runs = 1, 2
+	finished := filepath.Join(t.TempDir(), "finished")
+	r := open(t, finished, &s, nil)
+	r.play(r.enrolled(2), 1)
+	r.waitState(Finished)
+	r.stop()
+	var before, after int
+	step := int64(1)
+	if testing.Short() {
+		step = 4
+	}
+	for n := int64(1); ; n += step {
+		dir := filepath.Join(t.TempDir(), "state")
+		if err := os.CopyFS(dir, os.DirFS(finished)); err != nil {
+			t.Fatal(err)
+		}
+		var writes failing
+		r := open(t, dir, nil, func(o *Options) { o.refuse = writes.refuse })
+		r.waitState(Finished)
+		was := r.view()
+		writes.at.Store(n)
+		err := r.c.BeginRun(nil, []*pb.Item{{Id: "given"}})
+		if writes.at.Store(-1); err == nil {
+			if r.c.runNumber() != 2 || before == 0 || after == 0 {
+				t.Errorf("run %d; %d writes before the run is on disk, %d after", r.c.runNumber(), before, after)
+			}
+			return
+		}
+		if !strings.Contains(err.Error(), "this write fails") {
+			t.Fatal(err)
+		}
+		began := fatal(err) != nil
+		if !began {
+			before++
+			if now := r.view(); !reflect.DeepEqual(now, was) {
+				t.Errorf("write %d failed and changed\n%+v to\n%+v", n, was, now)
+			}
+		} else if after++; fatal(<-r.ended) == nil {
+			t.Errorf("write %d failed after the run was on disk, and the loop has not ended", n)
+		}
+		r.stop()
+		r = open(t, dir, nil, nil)
+		if !began {
+			r.waitState(Finished)
+			if err := r.c.BeginNext(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.waitState(Training)
+		if _, runs := r.c.budget.Period(); r.c.runNumber() != 2 || runs != 2 {
+			t.Errorf("write %d: run %d, %d in the period", n, r.c.runNumber(), runs)
+		}
+		if has := len(r.c.catalogue.Current().Items) == 11; has != began {
+			t.Errorf("write %d: begun %t, with its items %t", n, began, has)
+		}
+		r.stop()
+	}
+}
+
+// A model that cannot be read keeps a run from beginning, and changes nothing.
+func TestARunDoesNotBeginFromAnUnreadableModel(t *testing.T) {
+	s := small(2)
+	s.Rounds = 1
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.play(r.enrolled(2), 1)
+	r.waitState(Finished)
+	v := r.c.models.Newest()
+	good := v.Values[0]
+	v.Values[0] = strings.Repeat("0", len(good))
+	was := r.view()
+	if err := r.c.BeginNext(); err == nil || fatal(err) != nil {
+		t.Fatalf("a run began without its model: %v", err)
+	}
+	if now := r.view(); !reflect.DeepEqual(now, was) {
+		t.Errorf("the failed start changed\n%+v to\n%+v", was, now)
+	}
+	v.Values[0] = good
+	if err := r.c.BeginNext(); err != nil || r.c.runNumber() != 2 {
+		t.Errorf("run %d, %v", r.c.runNumber(), err)
+	}
+}
+
+// An operator who begins a run while the disk is full is told so at once. If the disk fills up meanwhile, the
+// call ends too, and the run begins when there is space.
+func TestAStartOnAFullDiskIsAnsweredAtOnce(t *testing.T) {
+	s := small(2)
+	s.Rounds = 1
+	var writes failing
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+		o.refuse, o.probe = writes.refuse, 10*time.Millisecond
+	})
+	r.play(r.enrolled(2), 1)
+	r.waitState(Finished)
+	writes.full.Store(true)
+	for i := range 2 { // the first call meets the full disk, and the second one is refused
+		err := r.c.BeginNext()
+		if rpc.Code(err) != rpc.SlowDown || !strings.Contains(fmt.Sprint(err), "disk-full") {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	if r.c.runNumber() != 1 {
+		t.Errorf("run %d is in memory and not on disk", r.c.runNumber())
+	}
+	writes.full.Store(false)
+	waitFor(t, "run 2", func() bool { return r.c.Status().RunNumber == 2 && r.c.Status().State == Training })
+}
