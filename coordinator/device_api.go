@@ -162,10 +162,6 @@ func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Check
 		d.devices.Seen(id, now, time.Duration(w.AfterMs)*time.Millisecond)
 		return waitResponse(w), nil
 	}
-	var manifest *pb.SignedManifest
-	if r.ModelVersion < d.models.Last() {
-		manifest = d.models.Signed()
-	}
 	d.noteLastReport(id, r.LastReport)
 	d.noteDeclined(id, r.Declined)
 	d.devices.NoteSoftware(id, r.Software)
@@ -187,7 +183,10 @@ func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Check
 			State: string(state),
 		})
 	}
-	out.Manifest = manifest
+	// The manifest is read last: a task or the end of a run follows the model that belongs to it.
+	if r.ModelVersion < d.models.Last() {
+		out.Manifest = d.models.Signed()
+	}
 	return out, nil
 }
 

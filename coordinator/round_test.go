@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -410,4 +411,58 @@ func TestOldVersionsAreDeleted(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A device that checks in while the last round ends learns of the end together with the last model: it would come
+// again for it only after minutes.
+func TestTheEndOfARunComesWithItsModel(t *testing.T) {
+	t.Parallel()
+	for call := range int64(3) {
+		s := small(2)
+		s.Rounds = 1
+		var left atomic.Int64
+		end := func() {}
+		r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+			o.Now = func() time.Time {
+				if isCheckIn() && left.Add(-1) == 0 {
+					end()
+				}
+				return time.Now()
+			}
+		})
+		d := r.enrolled(2)
+		if _, err := d[0].report(d[0].task()); err != nil {
+			t.Fatal(err)
+		}
+		last := d[1].task()
+		end = func() {
+			if _, err := d[1].report(last); err != nil {
+				t.Error(err)
+			}
+			waitFor(t, "the end", func() bool { return r.c.Status().State == Finished })
+		}
+		left.Store(call + 1)
+		a := d[0].check()
+		var m pb.Manifest
+		if err := proto.Unmarshal(a.GetManifest().GetBody(), &m); err != nil {
+			t.Fatal(err)
+		}
+		if a.GetWait().GetFinished() && m.Round != 1 {
+			t.Errorf("call %d: the run is over, and the manifest is of round %d", call, m.Round)
+		}
+		r.stop()
+	}
+}
+
+// isCheckIn reports whether the clock is read by a check-in.
+func isCheckIn() bool {
+	callers := make([]uintptr, 8)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for more := true; more; {
+		var f runtime.Frame
+		if f, more = frames.Next(); strings.HasSuffix(f.Function, "deviceAPI.CheckIn") {
+			return true
+		}
+	}
+	return false
 }
