@@ -194,6 +194,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 	if err := closeStateDir(f.state, opt.Warn); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer a.limitStop(ctx, stopWithin, os.Exit)()
 	c, err := coordinator.Open(opt)
 	var damage *store.Damage
 	if errors.As(err, &damage) {
@@ -214,6 +217,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 	}
 	m.c.Store(c)
 	err = a.listen(ctx, c, f, l)
+	cancel() // the rest has a limit
 	if a.terminated.Load() && errors.Is(err, context.Canceled) {
 		return nil // a server that is told to stop has not failed
 	}

@@ -18,6 +18,8 @@ import (
 // write and no error. The embedded server does not recover from such a write, so it is stopped;
 // when a probe succeeds, the folder is verified and the server started again. A write whose answer
 // was lost may be on disk: it is looked for before it is repeated, so nothing is written twice.
+// A server that does not stop, because it waits for itself, cannot be replaced safely: the store
+// gives up with ErrDiskFailed, and the process has to be started again.
 
 // ErrInterrupted says that a write waited for the disk when Interrupt was called. The record may be
 // on disk or not, as after a crash.
@@ -34,7 +36,7 @@ type healer struct {
 	fault      atomic.Pointer[Health]
 	generation atomic.Uint64 // of the engine
 
-	use sync.RWMutex // held for reading while eng is used
+	use sync.RWMutex // guards eng
 	eng *engine      // nil while there is a fault
 
 	one    sync.Mutex // one goroutine heals
@@ -43,8 +45,12 @@ type healer struct {
 	quitting sync.Mutex
 	quit     chan struct{} // closed by Interrupt
 
-	every  time.Duration // between probes
-	slow   time.Duration // after which a write counts as slow
+	every time.Duration // between probes
+	slow  time.Duration // after which a write counts as slow
+
+	purgeWithin time.Duration // after which the engine counts as stuck
+	stopWithin  time.Duration // that the engine has to stop
+
 	now    func() time.Time
 	healed time.Time // when the last fault ended
 	checks sync.WaitGroup
@@ -56,12 +62,23 @@ type healer struct {
 
 // once calls f with the engine.
 func (s *Store) once(f func(e *engine) error) error {
-	s.use.RLock()
-	defer s.use.RUnlock()
-	if s.eng == nil {
+	e := s.engine()
+	if e == nil {
 		return errEngineStopped
 	}
-	return f(s.eng)
+	return f(e)
+}
+
+func (s *Store) engine() *engine {
+	s.use.RLock()
+	defer s.use.RUnlock()
+	return s.eng
+}
+
+func (s *Store) setEngine(e *engine) {
+	s.use.Lock()
+	defer s.use.Unlock()
+	s.eng = e
 }
 
 // writing calls f, and again each time the disk had refused a write and accepts writes again.
@@ -69,7 +86,8 @@ func (s *Store) writing(f func(e *engine) error) error {
 	for {
 		generation := s.generation.Load()
 		err := s.once(f)
-		if err == nil || errors.Is(err, ErrFenced) || errors.As(err, new(*Damage)) || !s.live.Load() {
+		final := errors.Is(err, ErrFenced) || errors.Is(err, ErrInterrupted) || errors.As(err, new(*Damage))
+		if err == nil || final || !s.live.Load() {
 			return err
 		}
 		if err := s.heal(generation, err); err != nil {
@@ -173,7 +191,10 @@ func (s *Store) heal(generation uint64, cause error) error {
 	}
 	begun := s.now()
 	s.note(cause, begun)
-	s.stopEngine()
+	if err := s.stopEngine(); err != nil {
+		s.broken = fmt.Errorf("%w: %w", ErrDiskFailed, err)
+		return s.broken
+	}
 	wait := time.Duration(0)
 	if time.Since(s.healed) < 5*s.every { // a probe succeeds, and writes do not
 		wait = s.every
@@ -223,18 +244,13 @@ func (s *Store) note(err error, begun time.Time) Fault {
 }
 
 // stopEngine stops the engine. Calls that wait for it return an error.
-func (s *Store) stopEngine() {
-	s.use.RLock()
-	e := s.eng
-	s.use.RUnlock()
+func (s *Store) stopEngine() error {
+	e := s.engine()
 	if e == nil {
-		return
+		return nil
 	}
-	e.nc.Close()
-	s.use.Lock()
-	s.eng = nil
-	s.use.Unlock()
-	e.stop()
+	s.setEngine(nil)
+	return e.stop(s.stopWithin)
 }
 
 // reopen verifies the folder and starts an engine.
@@ -255,12 +271,9 @@ func (s *Store) reopen() error {
 		return err
 	}
 	if err := s.verifyEnds(e, known); err != nil {
-		e.stop()
-		return err
+		return errors.Join(err, e.stop(s.stopWithin))
 	}
-	s.use.Lock()
-	s.eng = e
-	s.use.Unlock()
+	s.setEngine(e)
 	return nil
 }
 

@@ -248,3 +248,67 @@ func TestAnInterruptedWaitReturns(t *testing.T) {
 		t.Errorf("%d records, want 1", n)
 	}
 }
+
+// A purge that the disk refuses blocks the embedded server for ever. The store gives up on it: drops and
+// Close return, and whoever opens the folder when there is space finds everything that was acknowledged.
+func TestAPurgeOnAFullDiskEnds(t *testing.T) {
+	disk := smallDisk(t, 8)
+	dir := filepath.Join(disk, "state")
+	s, err := Open(dir, Options{ProbeEvery: 10 * time.Millisecond, SlowAfter: time.Nanosecond})
+	must(t, err)
+	must(t, s.Append("log", []byte("kept")))
+	s.pins++ // purges wait
+	for i := range 400 {
+		h, err := s.PutBlob([]byte(strconv.Itoa(i)))
+		must(t, err)
+		must(t, s.DropBlob(h))
+	}
+	s.pins--
+	free := fillDisk(t, disk)
+
+	// Without space, the server is not asked to purge anything.
+	must(t, s.purgeDropped())
+	if len(s.dropped) != 400 {
+		t.Errorf("a full disk was asked to purge %d chains", 400-len(s.dropped))
+	}
+
+	// If it is asked, a stop ends the wait, and otherwise a limit.
+	s.stopWithin = 10 * time.Millisecond
+	ended := make(chan error)
+	for err = nil; err == nil; { // until the server is stuck: one of the purges needs another page
+		s.purgeWithin = time.Hour
+		go func() {
+			var err error
+			for i := 0; i < len(s.dropped) && err == nil; i++ {
+				err = s.purgeChain(s.dropped[i])
+			}
+			ended <- err
+		}()
+		time.Sleep(100 * time.Millisecond)
+		if h := s.Health(); h.Fault != SlowDisk {
+			t.Errorf("a stuck purge: %+v", h)
+		}
+		s.Interrupt()
+		if err := <-ended; !errors.Is(err, ErrInterrupted) {
+			t.Fatalf("the purge ended with %v", err)
+		}
+		s.purgeWithin = 10 * time.Millisecond
+		err = s.purgeChain(s.dropped[0])
+	}
+	if !errors.Is(err, ErrDiskFailed) {
+		t.Errorf("the purge of a stuck server ended with %v", err)
+	}
+	if err := s.Put("value", nil); !errors.Is(err, ErrDiskFailed) {
+		t.Errorf("a write after it ended with %v", err)
+	}
+	must(t, s.Close())
+	if _, err := Open(dir, Options{}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a full disk was opened: %v", err)
+	}
+	free()
+	s = open(t, dir)
+	must(t, s.Verify())
+	if n := len(records(t, s, "log")); n != 1 {
+		t.Errorf("the log has %d records, want 1", n)
+	}
+}

@@ -174,11 +174,20 @@ func (s *Store) probe() error {
 			return err
 		}
 	}
-	need := probeBytes + s.pending.bytes()
-	if free, size := diskSpace(s.dir); size > 0 && free < uint64(need) {
-		return syscall.ENOSPC
+	need := s.pending.bytes()
+	if err := s.room(need); err != nil {
+		return err
 	}
-	return s.tryWrite(need)
+	return s.tryWrite(probeBytes + need)
+}
+
+// room returns an error unless probeBytes and some more are free.
+func (s *Store) room(more int) error {
+	if free, size := diskSpace(s.dir); size > 0 && free < probeBytes+uint64(more) {
+		return fmt.Errorf("the disk of %s is full: %d kB are free, at least %d kB are required: %w", s.dir, free>>10,
+			(probeBytes+more)>>10, syscall.ENOSPC)
+	}
+	return nil
 }
 
 // tryWrite writes a file and removes it.

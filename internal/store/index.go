@@ -169,7 +169,7 @@ func (s *Store) renew() error {
 	if err := s.append(s.index, record); err != nil {
 		return err
 	}
-	return s.writing(func(e *engine) error { return e.purge(old.stream, old.subject()) })
+	return s.purge(old.stream, old.id)
 }
 
 func checkKey(key string) error {

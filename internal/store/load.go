@@ -30,7 +30,7 @@ func (s *Store) load(made bool, known map[uint64]head) error {
 		return err
 	}
 	for _, id := range old {
-		if err := s.eng.purge("index", subject("index", id)); err != nil {
+		if err := s.eng.purge(context.Background(), "index", subject("index", id)); err != nil {
 			return err
 		}
 	}
@@ -209,7 +209,7 @@ func (s *Store) loadLogs(known map[uint64]head) error {
 			return err
 		}
 		for subject := range stray {
-			if err := s.eng.purge(stream, subject); err != nil {
+			if err := s.eng.purge(context.Background(), stream, subject); err != nil {
 				return err
 			}
 		}
@@ -233,7 +233,7 @@ func (s *Store) findBlobs() error {
 		return err
 	}
 	for subject := range rest {
-		if err := s.eng.purge("blob", subject); err != nil {
+		if err := s.eng.purge(context.Background(), "blob", subject); err != nil {
 			return err
 		}
 	}

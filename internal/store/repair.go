@@ -186,7 +186,7 @@ func rebuild(fresh string, found map[uint64][]place, known map[uint64]head, o Op
 		if s.heads != nil {
 			s.heads.f.Close()
 		}
-		s.eng.stop()
+		_ = s.eng.stop(stopWithin) // everything was synced
 	}()
 	for _, list := range found {
 		s.epoch = max(s.epoch, list[len(list)-1].epoch+1)
@@ -216,7 +216,7 @@ func newEngine(dir string, o Options) (*engine, error) {
 		return nil, err
 	}
 	if err := eng.create(context.Background()); err != nil {
-		eng.stop()
+		_ = eng.stop(stopWithin)
 		return nil, err
 	}
 	return eng, nil

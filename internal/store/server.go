@@ -23,6 +23,13 @@ const lanes = 4
 // patience is how long one write may take. After that the server is started anew.
 const patience = 5 * time.Minute
 
+const (
+	// purgeWithin is how long a purge may take: some tombstones and one sync.
+	purgeWithin = time.Minute
+	// stopWithin is how long the server may take to stop. Everything acknowledged is on disk by then.
+	stopWithin = 10 * time.Second
+)
+
 // streams are all of them, index first.
 func streams() []jetstream.StreamConfig {
 	out := []jetstream.StreamConfig{config("index")}
@@ -79,7 +86,7 @@ func start(dir string, warn func(string)) (_ *engine, err error) {
 	srv.SetLoggerV2(e.log, false, false, false)
 	defer func() {
 		if err != nil {
-			e.stop()
+			err = errors.Join(err, e.stop(stopWithin))
 		}
 	}()
 	srv.Start()
@@ -102,12 +109,26 @@ func start(dir string, warn func(string)) (_ *engine, err error) {
 	return e, err
 }
 
-func (e *engine) stop() {
-	if e.nc != nil {
-		e.nc.Close()
+// stop stops the server. Calls that wait for it return an error. It gives up after a time: a server
+// that waits for one of its own locks never stops.
+func (e *engine) stop(within time.Duration) error {
+	e.log.fail(errEngineStopped)
+	stopped := make(chan struct{})
+	go func() {
+		if e.nc != nil {
+			e.nc.Close()
+		}
+		e.srv.Shutdown()
+		e.srv.WaitForShutdown()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		return nil
+	case <-time.After(within):
+		return fmt.Errorf("the storage did not stop within %v after the disk refused a write; "+
+			"start the coordinator again", within)
 	}
-	e.srv.Shutdown()
-	e.srv.WaitForShutdown()
 }
 
 // create makes the streams of a new folder; those that a crash left behind may be there.
@@ -239,8 +260,7 @@ func (e *engine) last(stream, subject string) (seq uint64, data []byte, err erro
 }
 
 // purge forgets a subject.
-func (e *engine) purge(stream, subject string) error {
-	ctx := context.Background()
+func (e *engine) purge(ctx context.Context, stream, subject string) error {
 	s, err := e.js.Stream(ctx, stream)
 	if err == nil {
 		err = s.Purge(ctx, jetstream.WithPurgeSubject(subject))

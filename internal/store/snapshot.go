@@ -2,6 +2,9 @@ package store
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"maps"
 )
 
@@ -73,26 +76,59 @@ func (s *Store) freeze(beside func() error) (*Snapshot, error) {
 	return out, nil
 }
 
-// purge removes a chain that the index does not name any more, if necessary after the last snapshot.
-// write is held.
+// purge removes a chain that the index does not name any more. write is held.
 func (s *Store) purge(stream string, chain uint64) error {
-	remove := func(e *engine) error { return e.purge(stream, subject(stream, chain)) }
-	if s.pins > 0 { // a snapshot may still read it
-		s.dropped = append(s.dropped, remove)
-		return nil
+	s.dropped = append(s.dropped, dropped{stream, chain})
+	return s.purgeDropped()
+}
+
+// purgeDropped purges what was dropped, unless a snapshot may still read it or the disk is full: the
+// server waits for itself if the disk refuses a purge. What stays is purged with the next chain that is
+// dropped, or when the folder is opened. write is held.
+func (s *Store) purgeDropped() error {
+	for s.pins == 0 && len(s.dropped) > 0 {
+		if s.room(0) != nil {
+			return nil
+		}
+		err := s.purgeChain(s.dropped[0])
+		if errors.Is(err, ErrInterrupted) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.dropped = s.dropped[1:]
 	}
-	return s.writing(remove)
+	return nil
+}
+
+// purgeChain returns when the chain is purged, or with ErrInterrupted. It does not wait for a server
+// that is stuck.
+func (s *Store) purgeChain(d dropped) error {
+	quit := s.interrupted()
+	key := &tail{}
+	s.pending.begin(key, 0)
+	defer s.pending.end(key)
+	return s.writing(func(e *engine) error {
+		ctx, cancel := context.WithTimeout(e.log.failed, s.purgeWithin)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- e.purge(ctx, d.stream, subject(d.stream, d.chain)) }()
+		select {
+		case err := <-done:
+			return err
+		case <-quit:
+			return ErrInterrupted
+		case <-ctx.Done():
+			return fmt.Errorf("store: purge: %w", context.Cause(ctx))
+		}
+	})
 }
 
 // unpin purges what was removed during the last snapshot.
 func (s *Store) unpin() {
 	s.write.Lock()
 	defer s.write.Unlock()
-	if s.pins--; s.pins > 0 {
-		return
-	}
-	for _, remove := range s.dropped {
-		_ = s.writing(remove) // what stays because of an error is removed when the folder is opened
-	}
-	s.dropped = nil
+	s.pins--
+	_ = s.purgeDropped() // what stays because of an error is removed when the folder is opened
 }

@@ -71,10 +71,16 @@ type Store struct {
 
 	blob sync.Mutex // one new blob at a time
 
-	pins    int                     // snapshots in progress; guarded by write, as dropped
-	dropped []func(e *engine) error // purges of what was removed while a snapshot might read it
+	pins    int       // snapshots in progress; guarded by write, as dropped
+	dropped []dropped // what the index does not name any more and is not purged yet
 
 	healer
+}
+
+// dropped is a chain that was removed.
+type dropped struct {
+	stream string
+	chain  uint64
 }
 
 // tail is the end of a chain, where its owner appends.
@@ -117,6 +123,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	}
 	s.quit, s.every = make(chan struct{}), cmp.Or(o.ProbeEvery, probeEvery)
 	s.slow, s.now = cmp.Or(o.SlowAfter, slowAfter), time.Now
+	s.purgeWithin, s.stopWithin = purgeWithin, stopWithin
 	if o.Now != nil {
 		s.now = o.Now
 	}
@@ -125,6 +132,9 @@ func Open(dir string, o Options) (_ *Store, err error) {
 			s.Close()
 		}
 	}()
+	if err := s.room(0); err != nil { // opening writes
+		return nil, err
+	}
 	made, err := s.made()
 	if err != nil {
 		return nil, err
@@ -245,14 +255,13 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// Close closes the folder. Everything that was acknowledged is on disk.
+// Close closes the folder. Everything that was acknowledged is on disk, also if Close returns an error.
 func (s *Store) Close() error {
 	s.live.Store(false)
 	s.endChecks()
-	s.stopEngine()
-	var err error
+	err := s.stopEngine()
 	if s.heads != nil {
-		err = s.heads.f.Close()
+		err = errors.Join(err, s.heads.f.Close())
 		s.heads = nil
 	}
 	return errors.Join(err, s.lock.Close())
