@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -84,14 +83,14 @@ type idRequest struct {
 
 // appKeyRequest is the body of POST app-keys.
 type appKeyRequest struct {
-	PublicKey string `json:"public_key"` // in base64url
-	Note      string `json:"note,omitempty"`
+	PublicKey enrolment.Hex `json:"public_key"`
+	Note      string        `json:"note,omitempty"`
 }
 
 // appKeysResponse is the answer of GET app-keys.
 type appKeysResponse struct {
-	Federation []byte       `json:"federation"` // the ID that app tokens are signed for
-	AppKeys    []AppKeyInfo `json:"app_keys"`
+	Federation enrolment.Hex `json:"federation"` // the ID that app tokens are signed for
+	AppKeys    []AppKeyInfo  `json:"app_keys"`
 }
 
 // Tokens lists the tokens.
@@ -99,7 +98,7 @@ func (c *Coordinator) Tokens() []TokenInfo { return c.devices.Tokens() }
 
 // RevokeToken refuses a token from now on. Devices that enrolled with it stay.
 func (c *Coordinator) RevokeToken(id string) error {
-	return unknownID("token", id, c.devices.RevokeToken(id))
+	return unknownID("token", "tokens", id, c.devices.RevokeToken(id))
 }
 
 // AddAppKey accepts the app tokens that the owner of an ed25519 key signs (see wire.NewAppToken).
@@ -113,12 +112,12 @@ func (c *Coordinator) AddAppKey(public []byte, note string) (id string, err erro
 
 // RemoveAppKey refuses the tokens of an app key from now on.
 func (c *Coordinator) RemoveAppKey(id string) error {
-	return unknownID("app key", id, c.devices.RemoveAppKey(id))
+	return unknownID("app key", "app-key --list", id, c.devices.RemoveAppKey(id))
 }
 
-func unknownID(what, id string, err error) error {
+func unknownID(what, list, id string, err error) error {
 	if errors.Is(err, enrolment.ErrUnknown) {
-		return refusal(connect.CodeNotFound, fmt.Errorf("unknown %s %.40q: tacit admin %ss lists them", what, id, what))
+		return refusal(connect.CodeNotFound, fmt.Errorf("unknown %s %.40q: tacit admin %s shows the IDs", what, id, list))
 	}
 	return err
 }
@@ -128,11 +127,7 @@ func adminAddAppKey(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any
 	if err := readJSON(r, &q); err != nil {
 		return nil, err
 	}
-	public, err := base64.RawURLEncoding.DecodeString(q.PublicKey)
-	if err != nil {
-		return nil, refusal(connect.CodeInvalidArgument, errors.New("public_key: must be base64url without padding"))
-	}
-	id, err := c.AddAppKey(public, q.Note)
+	id, err := c.AddAppKey(q.PublicKey, q.Note)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +173,7 @@ func (a *AdminClient) AppKeys(ctx context.Context) (federation []byte, keys []Ap
 // AddAppKey accepts app tokens that the owner of a key signs.
 func (a *AdminClient) AddAppKey(ctx context.Context, public []byte, note string) (id string, err error) {
 	var out idRequest
-	err = a.Post(ctx, "app-keys", appKeyRequest{base64.RawURLEncoding.EncodeToString(public), note}, &out)
+	err = a.Post(ctx, "app-keys", appKeyRequest{public, note}, &out)
 	return out.ID, err
 }
 

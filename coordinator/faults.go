@@ -90,7 +90,7 @@ func (c *Coordinator) watch(ctx context.Context) {
 			}
 			if state != "" {
 				c.opt.Warn(fmt.Sprintf("%s: %s", state, message))
-				c.progress.count("troubles", 1)
+				c.progress.count("faults", 1)
 			}
 			was, since = state, time.Now()
 		}

@@ -293,7 +293,7 @@ func (s *Settings) differs(other *Settings) string {
 	var what []string
 	for _, k := range slices.Sorted(maps.Keys(a)) {
 		if string(a[k]) != string(b[k]) && b[k] != nil {
-			what = append(what, fmt.Sprintf("%s is %s, not %s", k, a[k], b[k]))
+			what = append(what, fmt.Sprintf("%s = %s, not %s", k, a[k], b[k]))
 		}
 	}
 	if len(what) == 0 {
@@ -302,5 +302,5 @@ func (s *Settings) differs(other *Settings) string {
 	if more := len(what) - 3; more > 0 {
 		what = append(what[:3], fmt.Sprintf("and %d more", more))
 	}
-	return "its " + strings.Join(what, ", ")
+	return "it has " + strings.Join(what, ", ")
 }

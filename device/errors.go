@@ -29,7 +29,7 @@ var errorCodes = []struct {
 }
 
 // ErrorCode returns a stable code of an error for programs: that of an error of this package, such as
-// wrong_pin, or of the coordinator's answer, such as bad_token or paused; unavailable if the coordinator does
+// wrong_pin, or of the coordinator's answer, such as bad_token or not_now; unavailable if the coordinator does
 // not answer; failed for any other error; and an empty string for nil.
 func ErrorCode(err error) string {
 	if err == nil {

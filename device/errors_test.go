@@ -29,7 +29,7 @@ func TestErrorCodesAreStable(t *testing.T) {
 		"state_corrupt":         ErrStateCorrupt,
 		"canceled":              context.Canceled,
 		"bad_token":             fmt.Errorf("cannot enrol: %w", refusal(rpc.BadToken)),
-		"paused":                refusal(rpc.Paused),
+		"not_now":               refusal(rpc.NotNow),
 		"unavailable":           connect.NewError(connect.CodeUnavailable, errors.New("no answer")),
 		"failed":                errors.New("something else"),
 	} {

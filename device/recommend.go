@@ -36,6 +36,7 @@ type Recommendation struct {
 	ID    string  `json:"id"`
 	Title string  `json:"title"`
 	Score float32 `json:"score"` // of the model; 0 if Basis is Popular or Unranked
+	Basis Basis   `json:"basis"` // that of the list; Popular or Unranked if the model has no score for the item
 }
 
 // Recommend returns the n best items for the owner. It makes no calls. It leaves out items that the
@@ -84,9 +85,11 @@ func (d *Device) Recommend(n int) (*Recommendations, error) {
 	})
 	for _, i := range order[:min(max(n, 0), len(order))] {
 		it := w.catalogue.item(i)
-		r := Recommendation{ID: it.Id, Title: it.Title}
+		r := Recommendation{ID: it.Id, Title: it.Title, Basis: out.Basis}
 		if out.Basis == Personal || out.Basis == NewUser {
-			r.Score = w.scores[i]
+			if r.Score = w.scores[i]; r.Score == 0 { // exactly: nothing that the model learnt concerns the item
+				r.Basis = w.fallback()
+			}
 		}
 		out.Items = append(out.Items, r)
 	}
@@ -102,10 +105,16 @@ func (w *Workspace) basis(known int, candidates []uint32) Basis {
 	switch {
 	case known > 0 && differ:
 		return Personal
-	case len(w.catalogue.items.Popular) > 0:
-		return Popular
-	case differ:
+	case differ && w.fallback() == Unranked:
 		return NewUser
+	}
+	return w.fallback()
+}
+
+// fallback is what ranks items for which the model has no score.
+func (w *Workspace) fallback() Basis {
+	if len(w.catalogue.items.Popular) > 0 {
+		return Popular
 	}
 	return Unranked
 }
@@ -130,7 +139,7 @@ func (r *Recommendations) note(items int) string {
 	}
 	switch r.Basis {
 	case Popular:
-		return why + ": popular items"
+		return why + ": items that are popular by the federation's counts"
 	case NewUser:
 		return why + ", and popularity is unknown: items that the model prefers for a new user"
 	case Unranked:

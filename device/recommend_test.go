@@ -34,14 +34,14 @@ func TestColdStartRecommendsPopularItemsAndSaysSo(t *testing.T) {
 		basis        Basis
 		first, note  string
 	}{
-		{"empty", "ials", nil, []uint32{9, 4, 7, 30}, Popular, "i4 i7 i30 i0", "no history yet: popular items"},
+		{"empty", "ials", nil, []uint32{9, 4, 7, 30}, Popular, "i4 i7 i30 i0", "no history yet: items that are popular by the federation's counts"},
 		{"unknown items", "ials", []string{"x", "y"}, []uint32{9, 4, 7}, Popular, "i4 i7 i0", "has none of the items"},
 		{
 			"a model that knows nothing", "ials",
 			[]string{"i4", "i50"},
 			[]uint32{9, 4, 7},
 			Popular, "i7 i0 i1",
-			"knows nothing about the items of your history yet: popular items",
+			"knows nothing about the items of your history yet: items that are popular",
 		},
 		{"nothing is known", "ials", nil, nil, Unranked, "i0 i1 i2", "popularity is unknown: items in catalogue order"},
 		{"a model with a preference", "pfedrec", nil, nil, NewUser, "", "prefers for a new user"},
@@ -68,6 +68,45 @@ func TestColdStartRecommendsPopularItemsAndSaysSo(t *testing.T) {
 		if got := strings.Join(ids, " "); list.Basis != c.basis || !strings.Contains(list.Note, c.note) ||
 			!strings.HasPrefix(got, c.first) || (list.Note == "") != (c.basis == Personal) {
 			t.Errorf("%s: %s, %q, %s", c.name, list.Basis, list.Note, got)
+		}
+	}
+}
+
+// Items for which the model has no score fill a personal list by popularity, or in catalogue order, and say so.
+func TestItemsWithoutAScoreSayWhatRanksThem(t *testing.T) {
+	for _, popular := range [][]uint32{nil, {30, 25}} {
+		f := newFake(t, "ials", 1, "dim", "4")
+		f.popular = popular
+		for i := range f.plan.Slots {
+			if v, n := f.mem.Value(i), len(f.items); len(v) >= 2*n {
+				clear(v[len(v)/n*20:]) // items from 20 on were added later
+			}
+		}
+		f.publish()
+		list, err := coldDevice(t, f, "i4", "i15").Recommend(60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Unranked
+		if popular != nil {
+			want = Popular
+		}
+		if n := len(list.Items); list.Basis != Personal || n < 30 || list.Items[0].Basis != Personal {
+			t.Fatalf("%s list of %d items, the first one %s", list.Basis, n, list.Items[0].Basis)
+		}
+		filled := 0
+		for _, p := range list.Items {
+			if (p.Score == 0) != (p.Basis == want) {
+				t.Errorf("%s: score %v, basis %s", p.ID, p.Score, p.Basis)
+			}
+			if p.Basis == want {
+				if filled++; filled == 1 && p.ID != map[Basis]string{Unranked: "i20", Popular: "i30"}[want] {
+					t.Errorf("%s is the first item without a score", p.ID)
+				}
+			}
+		}
+		if filled == 0 {
+			t.Error("every item has a score")
 		}
 	}
 }

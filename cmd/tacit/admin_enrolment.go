@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -95,7 +94,7 @@ func tokenState(t coordinator.TokenInfo) string {
 
 func (a *app) adminRevokeToken() *cobra.Command {
 	return a.adminCommand("revoke-token TOKEN-ID", "Revoke a token: no device can enrol with it any more",
-		"  tacit admin revoke-token Hk3vTq0aXw2B      # an ID of tacit admin tokens", exactArgs(1),
+		"  tacit admin revoke-token 5c1d0a9e33b7      # an ID of tacit admin tokens", exactArgs(1),
 		func(ctx context.Context, admin *coordinator.AdminClient, words []string) error {
 			s, err := admin.RevokeToken(ctx, words[0])
 			if err != nil {
@@ -145,7 +144,7 @@ func (a *app) makeAppKey(ctx context.Context, admin *coordinator.AdminClient, no
 	if err != nil {
 		return err
 	}
-	seed := base64.RawURLEncoding.EncodeToString(private.Seed())
+	seed := hex.EncodeToString(private.Seed())
 	a.progress("app key %s of federation %x: the app's server signs tokens with this ed25519 seed, which is shown "+
 		"once (format: docs/protocol.md, App tokens):", id, federation)
 	out := map[string]any{"id": id, "federation": hex.EncodeToString(federation), "seed": seed}

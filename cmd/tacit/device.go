@@ -51,7 +51,7 @@ remembers the coordinator, so the next time --state FILE is enough. If the coord
 answer, the device retries, up to every five minutes. If it has moved, add --server, and --pin if its
 certificate changed: the device recognises the coordinator by its key.`
 
-const deviceExample = `  tacit device -d ml-100k --user 7             # uses the coordinator on this machine
+const deviceExample = `  tacit device -d world --user 7               # uses the coordinator on this machine
   tacit device --server https://films.example:7633 --pin PIN --token TOKEN --history seen.csv
   tacit device --state my.state --once         # the state file remembers the coordinator`
 
@@ -66,7 +66,7 @@ func (a *app) deviceCmd() *cobra.Command {
 	fl.StringVar(&f.server, "server", "", "the coordinator's `URL`, such as https://host:7633; the state file keeps it")
 	oldFlag(fl, "coordinator", "server")
 	fl.StringVar(&f.pin, "pin", "", "pin of the coordinator's certificate, which tacit serve prints")
-	fl.StringVar(&f.token, "token", "", "token for the first enrolment; other users can see it, unlike --token-file")
+	fl.StringVar(&f.token, "token", "", "token for the first enrolment, unless it is open; other users can see it")
 	fl.StringVar(&f.tokenFile, "token-file", "", "file with the token; default: $TACIT_TOKEN")
 	fl.BoolVar(&f.insecure, "insecure", false, "allow http://: anyone on the network path can read the traffic")
 	fl.StringVar(&f.history, "history", "", "CSV file of item IDs, optionally with times; new events are added")
@@ -132,7 +132,8 @@ func deviceHint(err error) error {
 	}
 	switch rpc.Code(err) {
 	case rpc.BadToken:
-		return input(err, "tacit admin token, on the coordinator's machine, creates a token")
+		return input(err, "tacit admin token, on the coordinator's machine, creates one; pass it with --token-file "+
+			"FILE, $TACIT_TOKEN or --token")
 	case rpc.UnknownKey:
 		return input(err, "run tacit device forget, then enrol again with a new --token")
 	case rpc.WrongVersion:
@@ -192,8 +193,8 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if !a.quiet {
 		fmt.Fprintf(a.err, "state  %s (%s)\n", path, file.Protection())
 		if about.Events == 0 && len(events) == 0 {
-			fmt.Fprintln(a.err, "no history yet: the device recommends popular items and has nothing to train on; add "+
-				"events with --history FILE or tacit device add ITEM")
+			fmt.Fprintln(a.err, "no history yet: the device has nothing to train on, and its recommendations are not "+
+				"personal; add events with --history FILE or tacit device add ITEM")
 		}
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a device uses one processor at most
@@ -284,7 +285,7 @@ func writeStep(w io.Writer, out device.StepResult) error {
 			text = out.Action + ": " + text
 		}
 		if out.Coordinator != "" {
-			text += "; the coordinator is " + stateText(out.Coordinator)
+			text += "; state of the coordinator: " + stateText(out.Coordinator)
 		}
 		_, err = fmt.Fprintf(w, "%s (model version %d)\n", text, out.ModelVersion)
 	}
@@ -361,10 +362,6 @@ func (f *deviceFlags) findCoordinator(about *device.About) (*localAccess, error)
 	}
 	if local, err := readLocalAccess(stateDir()); err == nil && w.Token == "" && local.URL == w.URL {
 		w.Token = local.Token
-	}
-	if w.Token == "" && !about.Enrolled {
-		return nil, input(errors.New("the device is not enrolled and has no token"),
-			"tacit admin token creates one; pass it with --token-file FILE, $TACIT_TOKEN or --token")
 	}
 	return w, nil
 }

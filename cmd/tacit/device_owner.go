@@ -355,11 +355,13 @@ items are left out. A new device has no model yet: tacit device --once downloads
 // writeList prints recommendations.
 func writeList(w io.Writer, list *device.Recommendations) error {
 	t := report.Table{Header: []string{"", "title", "id", "score"}, Align: "rllr"}
-	scored := list.Basis == device.Personal || list.Basis == device.NewUser
+	filled := device.Basis("")
 	for i, p := range list.Items {
 		score := "-"
-		if scored {
+		if p.Basis == device.Personal || p.Basis == device.NewUser {
 			score = fmt.Sprintf("%.3f", p.Score)
+		} else if p.Basis != list.Basis {
+			filled = p.Basis
 		}
 		t.Rows = append(t.Rows, []any{fmt.Sprint(i + 1), p.Title, p.ID, score})
 	}
@@ -367,6 +369,11 @@ func writeList(w io.Writer, list *device.Recommendations) error {
 		t.Notes = append(t.Notes, "Not personal: "+list.Note+".")
 	} else {
 		t.Notes = append(t.Notes, fmt.Sprintf("Based on %s of your history.", count(list.KnownItems, "item")))
+	}
+	if order := map[device.Basis]string{
+		device.Popular: "popularity by the federation's counts", device.Unranked: "the catalogue",
+	}[filled]; order != "" {
+		t.Notes = append(t.Notes, "Items without a score fill the list, in the order of "+order+".")
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("Model version %d of %q after %s, created %s ago.", list.ModelVersion,
 		list.Federation, count(list.Round, "round"), time.Since(list.ModelCreatedAt).Round(time.Second)))

@@ -159,7 +159,7 @@ func (f *deviceFlags) events() (events []device.Event, features map[string]strin
 			"omit one of them")
 	case (f.data == "") != (f.user == ""):
 		return nil, nil, input(errors.New("-d and --user must be given together"),
-			"example: tacit device -d ml-100k --user 7")
+			"example: tacit device -d world --user 7")
 	case f.history != "":
 		in, err := os.Open(f.history)
 		if err != nil {

@@ -103,15 +103,14 @@ func TestDeviceErrorsSayWhatToType(t *testing.T) {
 	t.Setenv("TACIT_STATE", t.TempDir())
 	path := stated(t, "")
 	for words, hint := range map[string]string{
-		"device --state " + path:                                                  "--server, --pin and --token",
-		"device --state " + path + " --server https://127.0.0.1:1":                "--token",
-		"device --history seen.csv -d world --user 7":                             "omit one of them",
-		"device -d world":                                                         "tacit device -d ml-100k --user 7",
-		"device -d world --user nobody":                                           "it has",
-		"device --history no-such-file.csv":                                       "",
-		"device log --state " + path + ".not":                                     "tacit device --state",
-		"device pauze":                                                            "",
-		"recommend -n 0 --state " + path:                                          "",
+		"device --state " + path:                      "--server, --pin and --token",
+		"device --history seen.csv -d world --user 7": "omit one of them",
+		"device -d world":                             "tacit device -d world --user 7",
+		"device -d world --user nobody":               "it has",
+		"device --history no-such-file.csv":           "",
+		"device log --state " + path + ".not":         "tacit device --state",
+		"device pauze":                                "",
+		"recommend -n 0 --state " + path:              "",
 		"device --state " + path + " --server ftp://x --token t --once --format=": "",
 	} {
 		code, _, errs := tacit(strings.Fields(words)...)

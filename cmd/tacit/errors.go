@@ -186,6 +186,13 @@ func networkError(err error) error {
 	return err
 }
 
+// flagTypes say what a flag of a type accepts.
+var flagTypes = map[string]string{
+	"int": "an integer", "int64": "an integer", "uint32": "an integer of 0 or more",
+	"uint64": "an integer of 0 or more", "float64": "a number", "bool": "true or false",
+	"duration": "a time such as 30s or 5m", "float64Slice": "numbers with commas between them",
+}
+
 // flagError explains an error of the flag parser.
 func flagError(c *cobra.Command, err error) error {
 	hint := c.CommandPath() + " --help --all lists the flags"
@@ -208,12 +215,8 @@ func flagError(c *cobra.Command, err error) error {
 			strings.TrimSpace(flagName(e.GetFlag())))
 	}
 	if e := new(pflag.InvalidValueError); errors.As(err, &e) {
-		must := map[string]string{
-			"int": "an integer", "int64": "an integer", "uint32": "an integer of 0 or more",
-			"uint64": "an integer of 0 or more", "float64": "a number", "bool": "true or false",
-			"duration": "a time such as 30s or 5m", "float64Slice": "numbers with commas between them",
-		}[e.GetFlag().Value.Type()]
-		return input(fmt.Errorf("--%s %s: must be %s", e.GetFlag().Name, e.GetValue(), must), hint)
+		return input(fmt.Errorf("--%s %s: must be %s", e.GetFlag().Name, e.GetValue(),
+			flagTypes[e.GetFlag().Value.Type()]), hint)
 	}
 	return input(err, hint)
 }

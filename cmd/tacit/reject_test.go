@@ -71,7 +71,7 @@ func TestCoordinatorErrorsAreBadInput(t *testing.T) {
 	if code, _, errs := tacit(append([]string{"admin", "begin", "--rounds", "3"}, world...)...); code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	rejected(t, "its rounds is 3, not 4", append([]string{"admin", "begin", "--rounds", "4"}, world...)...)
+	rejected(t, "it has rounds = 3, not 4", append([]string{"admin", "begin", "--rounds", "4"}, world...)...)
 	rejected(t, "version 99 is not on disk", "admin", "rollback", "99", "--state", dir)
 	rejected(t, "device 77 is not enrolled", "admin", "revoke", "77", "--state", dir)
 }
@@ -162,6 +162,50 @@ func TestEvaluationsShowTheirNoise(t *testing.T) {
 	}
 	if got := evaluationProgress(&s); got != "evaluation after round 5: 312 of 600" {
 		t.Error(got)
+	}
+}
+
+// Flags of a server without a meaning are rejected before anything is created.
+func TestRejectsImpossibleServerFlags(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	for words, want := range map[string]string{
+		"--open-enrolment -1":     "--open-enrolment -1: must be 0 or more",
+		"--check-in-rate 0":       "--check-in-rate 0: must be above 0",
+		"--idle-interval -5s":     "--idle-interval -5s: must be above 0s",
+		"--max-interval 0s":       "--max-interval 0s: must be above 0s",
+		"--connections 0":         "--connections 0: must be 1 or more",
+		"--address-connections 0": "--address-connections 0: must be 1 or more",
+		"--runs 0":                "--runs 0: must be 1 or more",
+		"--cert x":                "--cert and --cert-key must be set together",
+		"--cert-key x":            "--cert and --cert-key must be set together",
+		"--schedule now":          "--schedule",
+		"--state=":                "--state (empty): must be a folder",
+	} {
+		rejected(t, want, append([]string{"serve", "--state", dir, "--listen", "127.0.0.1:0"},
+			strings.Fields(words)...)...)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a rejected start has left a folder")
+	}
+}
+
+// Without a token a device enrols if enrolment is open, and otherwise learns how to get one.
+func TestDeviceEnrolsWithoutAToken(t *testing.T) {
+	t.Setenv("TACIT_STATE", t.TempDir())
+	for _, c := range []struct {
+		perMinute, want string
+		code            int
+	}{{"0", "enrolment requires a token", exitInput}, {"5", "waiting for devices: 1 of 2", 0}} {
+		w, err := readLocalAccess(serving(t, "-d", "world", "--world", small, "--devices", "2", "--open-enrolment",
+			c.perMinute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := tacit("device", "--once", "--server", w.URL, "--pin", w.Pin, "--state",
+			filepath.Join(t.TempDir(), "my.state"))
+		if code != c.code || !strings.Contains(out+errs, c.want) || code != 0 && !strings.Contains(errs, "--token-file") {
+			t.Errorf("open enrolment of %s: exit %d, want %q in %s%s", c.perMinute, code, c.want, out, errs)
+		}
 	}
 }
 

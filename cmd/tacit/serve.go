@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,8 +55,8 @@ tokens in the state folder. Evaluations (--eval-every) are masked sums over 10 d
 --dp they also need metrics=Z there. docs/security.md says what sums reveal.`
 
 const serveExample = `  tacit serve                          # then, in two other terminals:
-  tacit fleet -d ml-100k
-  tacit device -d ml-100k --user 7
+  tacit fleet -d world
+  tacit device -d world --user 7
   tacit serve -d ml-100k -m tacit --devices 943 --schedule daily@03:00
   tacit serve --catalogue items.csv -m fedmf --devices 5000 --dp epsilon=8 --cohort poisson:0.1
   tacit serve --listen :7633 --cert cert.pem --cert-key key.pem`
@@ -160,7 +160,10 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 		return err
 	}
 	if err := coordinator.CheckSchedule(f.schedule); err != nil {
-		return input(err, "")
+		return input(fmt.Errorf("--%w", err), "")
+	}
+	if err := f.check(); err != nil {
+		return err
 	}
 	opt := coordinator.Options{
 		Dir: f.state, Warn: func(text string) { a.log.Warn(text) }, Info: a.log.Info, Event: a.roundEnded,
@@ -327,7 +330,7 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 	if w.Admin == "" {
 		var b [24]byte
 		rand.Read(b[:])
-		w.Admin = base64.RawURLEncoding.EncodeToString(b[:])
+		w.Admin = hex.EncodeToString(b[:])
 	}
 	secure, pin, err := f.secure(int(c.Status().Enrolled), func(text string) { a.log.Warn(text) })
 	if err != nil {
@@ -342,9 +345,7 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 		w.URL = "http://" + reachable(l.Addr())
 	}
 	config := c.Config()
-	if config.Limits, err = f.limits.limits(); err != nil {
-		return err
-	}
+	config.Limits = f.limits.limits()
 	c.SetAdminToken(w.Admin)
 	config.Fault = func(call string, err error) { a.log.Error("internal error", "call", call, "error", err) }
 	server, err := rpc.NewServer(config)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -59,13 +60,13 @@ func readConfig(c *cobra.Command, path string) (words []string, err error) {
 	for _, key := range sortedKeys(tree) {
 		f := c.Flags().Lookup(key)
 		if f == nil || f.Hidden || slices.Contains(notInConfig, key) {
-			return nil, unknownKey(c, path, key)
+			return nil, unknownKey(c, place(path, b, key), key)
 		}
 		if f.Changed { // the command line wins
 			continue
 		}
 		if err := setFlag(c.Flags(), f, tree[key]); err != nil {
-			return nil, input(fmt.Errorf("%s: %s = %v: %w", path, key, tree[key], err), "")
+			return nil, input(fmt.Errorf("%s: %s = %v: %w", place(path, b, key), key, tree[key], err), "")
 		}
 	}
 	return words, nil
@@ -80,13 +81,24 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-func unknownKey(c *cobra.Command, path, key string) error {
+// place says where a key is in a file, if its line begins with it.
+func place(path string, file []byte, key string) string {
+	for i, line := range strings.Split(string(file), "\n") {
+		name, _, _ := strings.Cut(line, "=")
+		if strings.Trim(name, " \t\"'[]") == key {
+			return fmt.Sprintf("line %d of %s", i+1, path)
+		}
+	}
+	return path
+}
+
+func unknownKey(c *cobra.Command, place, key string) error {
 	hint := "keys are the flags of tacit serve without dashes; tacit serve --print-config lists them"
 	names := slices.DeleteFunc(flagNames(c), func(name string) bool { return slices.Contains(notInConfig, name) })
 	if near := param.Nearest(key, names); near != "" {
 		hint = fmt.Sprintf("did you mean %s? %s", near, hint)
 	}
-	return input(fmt.Errorf("%s: unknown key %q", path, key), hint)
+	return input(fmt.Errorf("%s: unknown key %q", place, key), hint)
 }
 
 // setFlag sets a flag to a value of a TOML file. A list sets a flag that can be repeated.
@@ -96,7 +108,7 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value any) error {
 	case !isList:
 		all = []any{value}
 	case f.Value.Type() != "stringArray":
-		return errors.New("must be one value")
+		return fmt.Errorf("must be %s, not a list", cmp.Or(flagTypes[f.Value.Type()], "one value"))
 	}
 	for _, v := range all {
 		switch v.(type) {
@@ -105,7 +117,7 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value any) error {
 			return errors.New("must be a text, a number, true or false")
 		}
 		if err := flags.Set(f.Name, fmt.Sprint(v)); err != nil {
-			return fmt.Errorf("not a valid value of --%s", f.Name)
+			return fmt.Errorf("must be %s", flagTypes[f.Value.Type()])
 		}
 	}
 	return nil

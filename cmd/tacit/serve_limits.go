@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -18,11 +19,34 @@ func (l *limitFlags) flags(fl *pflag.FlagSet) {
 
 // limits returns the limits of a server. Calls from one address have no limit, because a fleet, or everybody behind a
 // proxy, shares one.
-func (l *limitFlags) limits() (rpc.Limits, error) {
-	for name, n := range map[string]int{"connections": l.connections, "address-connections": l.perAddress} {
-		if n < 1 {
-			return rpc.Limits{}, input(fmt.Errorf("--%s %d: must be at least 1", name, n), "")
+func (l *limitFlags) limits() rpc.Limits {
+	return rpc.Limits{AddressConns: l.perAddress, Conns: l.connections, AddressRate: -1, KeyRate: 200}
+}
+
+// check rejects invalid values of the server's flags before anything is created.
+func (f *serveFlags) check() error {
+	for _, x := range []struct {
+		valid bool
+		flag  string
+		value any
+		must  string
+	}{
+		{f.state != "", "state", "(empty)", "a folder"},
+		{f.limits.connections >= 1, "connections", f.limits.connections, "1 or more"},
+		{f.limits.perAddress >= 1, "address-connections", f.limits.perAddress, "1 or more"},
+		{f.enrolment.OpenPerMinute >= 0, "open-enrolment", f.enrolment.OpenPerMinute, "0 or more"},
+		{f.checkIns.Rate > 0, "check-in-rate", f.checkIns.Rate, "above 0"},
+		{f.checkIns.IdleInterval > 0, "idle-interval", f.checkIns.IdleInterval, "above 0s"},
+		{f.checkIns.MaxInterval > 0, "max-interval", f.checkIns.MaxInterval, "above 0s"},
+		{f.runs >= 1, "runs", f.runs, "1 or more"},
+	} {
+		if !x.valid {
+			return input(fmt.Errorf("--%s %v: must be %s", x.flag, x.value, x.must), "")
 		}
 	}
-	return rpc.Limits{AddressConns: l.perAddress, Conns: l.connections, AddressRate: -1, KeyRate: 200}, nil
+	if (f.cert == "") != (f.key == "") {
+		return input(errors.New("--cert and --cert-key must be set together"),
+			"example: --cert cert.pem --cert-key key.pem")
+	}
+	return nil
 }

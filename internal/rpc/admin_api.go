@@ -117,7 +117,7 @@ func adminErrorOf(a *http.Response) error {
 		connect.CodeUnimplemented, connect.CodeFailedPrecondition, connect.CodeResourceExhausted,
 		connect.CodeUnavailable,
 	} {
-		if statusOf(c) == a.StatusCode {
+		if statusOf[c] == a.StatusCode {
 			code = c
 		}
 	}

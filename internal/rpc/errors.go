@@ -33,7 +33,6 @@ const (
 	Forbidden    = "forbidden" // the token may only read
 	Quota        = "quota"
 	SlowDown     = "slow_down"
-	Paused       = "paused"
 	NotNow       = "not_now"
 	TooSlow      = "too_slow" // the client sent bytes below the minimum rate
 	CutOff       = "cut_off"  // the client closed the connection during a request

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,15 +13,12 @@ import (
 )
 
 // Mount is a handler for other paths than the device API. It receives every method, after the checks of
-// address, size and speed.
+// address, operator's token, size (Limits.AdminBytes) and speed.
 type Mount struct {
 	Prefix string // of the path, such as /admin/v1/
 	// Handler answers a request, or returns an error before it has written anything. The server sends the text of
 	// errors made by Refuse only.
 	Handler func(w http.ResponseWriter, r *http.Request) error
-	// Open lets anyone call the handler, with bodies of at most 4 KiB. Otherwise requests need the operator's
-	// token and their bodies may have Limits.AdminBytes.
-	Open bool
 }
 
 // mountOf returns the mount of a path, or nil.
@@ -35,20 +33,16 @@ func (s *Server) mountOf(path string) *Mount {
 
 // serveMount checks a request and passes it to its handler.
 func (s *Server) serveMount(a *response, r *http.Request, m *Mount) {
-	limit := overheadBytes
-	if !m.Open {
-		operator, err := s.checkToken(r)
-		if err != nil {
-			s.refuseJSON(a, r, err)
-			return
-		}
-		r = r.WithContext(context.WithValue(r.Context(), operatorKey{}, operator))
-		limit = s.limits.AdminBytes
+	operator, err := s.checkToken(r)
+	limit := s.limits.AdminBytes
+	if err == nil {
+		err = checkSize(r, limit)
 	}
-	if err := checkSize(r, limit); err != nil {
+	if err != nil {
 		s.refuseJSON(a, r, err)
 		return
 	}
+	r = r.WithContext(context.WithValue(r.Context(), operatorKey{}, operator))
 	r.Body = http.MaxBytesReader(a.ResponseWriter, newTimedBody(a, r, s.limits.minSpeed()), int64(limit))
 	if err := m.Handler(a, r); err != nil {
 		if read := new(BodyError); errors.As(err, &read) {
@@ -71,7 +65,7 @@ type Operator struct {
 
 type operatorKey struct{}
 
-// OperatorFrom returns the operator who makes a call of a mount that is not open.
+// OperatorFrom returns the operator who makes a call.
 func OperatorFrom(ctx context.Context) Operator {
 	o, _ := ctx.Value(operatorKey{}).(Operator)
 	return o
@@ -93,7 +87,7 @@ func WriteError(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if ce := new(connect.Error); errors.As(err, &ce) {
 		message = ce.Message()
-		status = statusOf(ce.Code())
+		status = cmp.Or(statusOf[ce.Code()], status)
 		for k, v := range ce.Meta() {
 			w.Header()[k] = v
 		}
@@ -118,29 +112,20 @@ type errorBody struct {
 	} `json:"error"`
 }
 
-// statusOf returns the HTTP status of a Connect code.
-func statusOf(c connect.Code) int {
-	switch c {
-	case connect.CodeInvalidArgument, connect.CodeOutOfRange:
-		return http.StatusBadRequest
-	case connect.CodeUnauthenticated:
-		return http.StatusUnauthorized
-	case connect.CodePermissionDenied:
-		return http.StatusForbidden
-	case connect.CodeNotFound:
-		return http.StatusNotFound
-	case connect.CodeUnimplemented:
-		return http.StatusMethodNotAllowed
-	case connect.CodeAlreadyExists, connect.CodeAborted, connect.CodeFailedPrecondition:
-		return http.StatusConflict
-	case connect.CodeResourceExhausted:
-		return http.StatusTooManyRequests
-	case connect.CodeUnavailable:
-		return http.StatusServiceUnavailable
-	case connect.CodeDeadlineExceeded:
-		return http.StatusGatewayTimeout
-	}
-	return http.StatusInternalServerError
+// statusOf are the HTTP statuses of Connect codes; others are errors of the coordinator.
+var statusOf = map[connect.Code]int{
+	connect.CodeInvalidArgument:    http.StatusBadRequest,
+	connect.CodeOutOfRange:         http.StatusBadRequest,
+	connect.CodeUnauthenticated:    http.StatusUnauthorized,
+	connect.CodePermissionDenied:   http.StatusForbidden,
+	connect.CodeNotFound:           http.StatusNotFound,
+	connect.CodeUnimplemented:      http.StatusMethodNotAllowed,
+	connect.CodeAlreadyExists:      http.StatusConflict,
+	connect.CodeAborted:            http.StatusConflict,
+	connect.CodeFailedPrecondition: http.StatusConflict,
+	connect.CodeResourceExhausted:  http.StatusTooManyRequests,
+	connect.CodeUnavailable:        http.StatusServiceUnavailable,
+	connect.CodeDeadlineExceeded:   http.StatusGatewayTimeout,
 }
 
 // The wrong tokens of one address: one in 2 seconds on average, with bursts. An address that exceeds them is

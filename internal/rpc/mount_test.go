@@ -28,7 +28,7 @@ func call(h http.Handler, method, path, token, body string) answer {
 	return answer{w.Code, w.Header().Get(codeHeader), w.Body.String()}
 }
 
-// mounted is a server with two handlers that echo requests: one for the operator, one for all.
+// mounted is a server with a handler that echoes the requests of the operator.
 func mounted(t *testing.T) (*Server, http.Handler) {
 	echo := func(w http.ResponseWriter, r *http.Request) error {
 		b, err := io.ReadAll(r.Body)
@@ -39,7 +39,7 @@ func mounted(t *testing.T) (*Server, http.Handler) {
 		return err
 	}
 	c := newFakeCoordinator().config(Limits{AdminBytes: 1 << 16})
-	c.Mounts = []Mount{{Prefix: "/admin/v1/", Handler: echo}, {Prefix: "/open", Handler: echo, Open: true}}
+	c.Mounts = []Mount{{Prefix: "/admin/v1/", Handler: echo}}
 	s := must[*Server](t)(NewServer(c))
 	return s, s.Handler()
 }
@@ -57,8 +57,6 @@ func TestMountsOtherHandlers(t *testing.T) {
 		{"GET", "/admin/v1/status", "", "", 401, BadToken},
 		{"GET", "/admin/v1/status", "operato", "", 401, BadToken},
 		{"POST", "/admin/v1/items", "operator", strings.Repeat("x", 1<<16+1), 413, Oversized},
-		{"GET", "/open", "", "", 200, "GET "},
-		{"POST", "/open", "", strings.Repeat("x", overheadBytes+1), 413, Oversized},
 		{"GET", "/", "", "", 404, NoSuchPath},
 		{"GET", "/admin/v2/status", "operator", "", 404, NoSuchPath},
 		{"POST", "/elsewhere", "", "", 501, NoSuchPath},

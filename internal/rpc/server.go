@@ -106,8 +106,6 @@ type Config struct {
 	// Observe, if set, receives the duration of each request and its call: the name of a procedure, admin for
 	// mounts, or other.
 	Observe func(call string, took time.Duration)
-	// Wrap, if set, wraps the whole handler, for instance to answer CORS requests.
-	Wrap func(http.Handler) http.Handler
 	// Fault, if set, receives panics and handler errors without an error code. Their text is not sent
 	// to clients.
 	Fault func(procedure string, err error)
@@ -184,13 +182,7 @@ func NewServer(c Config) (*Server, error) {
 
 // Handler returns the handler with all checks. Its http.Server must limit the time for headers; the
 // server of HTTP does.
-func (s *Server) Handler() http.Handler {
-	h := http.Handler(http.HandlerFunc(s.serveHTTP))
-	if s.config.Wrap != nil {
-		h = s.config.Wrap(h)
-	}
-	return h
-}
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serveHTTP) }
 
 // HTTP returns a server for HTTP/1.1 and HTTP/2. Serve it with ServeTLS on s.Listener, or with Serve if
 // secure is nil (HTTP/1.1 only). The caller sets ErrorLog.

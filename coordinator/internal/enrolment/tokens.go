@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -79,10 +78,22 @@ func (r *Registry) RevokeToken(id string) error {
 	return r.queue.Do(change{Op: opRevokeToken, Token: hash})
 }
 
+// Hex is bytes that JSON holds as hexadecimal digits.
+type Hex []byte
+
+// MarshalText writes the digits.
+func (h Hex) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(h)), nil }
+
+// UnmarshalText reads them.
+func (h *Hex) UnmarshalText(text []byte) (err error) {
+	*h, err = hex.DecodeString(string(text))
+	return err
+}
+
 // AppKey signs app tokens. The registry has its public half.
 type AppKey struct {
 	ID     string    `json:"id"`
-	Key    []byte    `json:"public_key"`
+	Key    Hex       `json:"public_key"`
 	Note   string    `json:"note,omitempty"`
 	Added  time.Time `json:"added"`
 	Signed int       `json:"enrolled"` // devices that enrolled with its tokens
@@ -140,7 +151,7 @@ func (r *Registry) applyToken(c change) {
 			t.revoked = true
 		}
 	case opAppKey:
-		r.appKeys[c.Token] = &AppKey{ID: c.Token, Key: c.Key, Note: c.Reason, Added: time.Unix(c.At, 0).UTC()}
+		r.appKeys[c.Token] = &AppKey{ID: c.Token, Key: Hex(c.Key), Note: c.Reason, Added: time.Unix(c.At, 0).UTC()}
 	case opRemoveAppKey:
 		delete(r.appKeys, c.Token)
 	}
@@ -183,7 +194,7 @@ func (r *Registry) checkApp(text string, now time.Time) (permit, error) {
 	if err != nil || t.Expires < now.Unix() || t.Expires > now.Add(maxAppTokenLife).Unix() {
 		return permit{}, ErrAppToken
 	}
-	i := slices.IndexFunc(r.sortedAppKeys(), func(k *AppKey) bool { return t.Verify(k.Key, r.federation) })
+	i := slices.IndexFunc(r.sortedAppKeys(), func(k *AppKey) bool { return t.Verify(ed25519.PublicKey(k.Key), r.federation) })
 	if i < 0 {
 		return permit{}, ErrAppToken
 	}
@@ -248,6 +259,6 @@ func hashToken(text string) string {
 func newToken(uses int, expires time.Time, note string) (text string, t token) {
 	var b [18]byte
 	rand.Read(b[:])
-	text = base64.RawURLEncoding.EncodeToString(b[:])
+	text = hex.EncodeToString(b[:])
 	return text, token{Hash: hashToken(text), Uses: uses, Expires: expires, Note: note}
 }

@@ -7,7 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -111,7 +111,7 @@ func (l *List) Add(name string, readOnly bool, now time.Time) (token string, err
 	}
 	var b [24]byte
 	rand.Read(b[:])
-	token = base64.RawURLEncoding.EncodeToString(b[:])
+	token = hex.EncodeToString(b[:])
 	o := saved{Operator{name, readOnly, now.UTC().Round(time.Second)}, hash(token)}
 	return token, l.replace(append(slices.Clone(l.all), o))
 }
