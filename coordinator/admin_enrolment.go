@@ -117,7 +117,8 @@ func (c *Coordinator) RemoveAppKey(id string) error {
 
 func unknownID(what, list, id string, err error) error {
 	if errors.Is(err, enrolment.ErrUnknown) {
-		return refusal(connect.CodeNotFound, fmt.Errorf("unknown %s %.40q: tacit admin %s shows the IDs", what, id, list))
+		return refusal(connect.CodeNotFound, fmt.Errorf("unknown %s %.40q: tacit admin %s shows the IDs", what, id,
+			list))
 	}
 	return err
 }

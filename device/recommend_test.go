@@ -34,7 +34,7 @@ func TestColdStartRecommendsPopularItemsAndSaysSo(t *testing.T) {
 		basis        Basis
 		first, note  string
 	}{
-		{"empty", "ials", nil, []uint32{9, 4, 7, 30}, Popular, "i4 i7 i30 i0", "no history yet: items that are popular by the federation's counts"},
+		{"empty", "ials", nil, []uint32{9, 4, 7, 30}, Popular, "i4 i7 i30 i0", "popular by the federation's counts"},
 		{"unknown items", "ials", []string{"x", "y"}, []uint32{9, 4, 7}, Popular, "i4 i7 i0", "has none of the items"},
 		{
 			"a model that knows nothing", "ials",

@@ -16,10 +16,10 @@ import (
 type StepResult struct {
 	// Action is waited, paused, stayed away, declined, trained, evaluated or counted items.
 	Action       string        `json:"action"`
-	Reason       string        `json:"reason,omitempty"`         // why the device did nothing
+	Reason       string        `json:"reason,omitempty"`      // why the device did nothing
 	Coordinator  string        `json:"coordinator,omitempty"` // state of the coordinator, such as paused or disk-full
 	Finished     bool          `json:"finished,omitempty"`    // all rounds of the run are done
-	State        string        `json:"state,omitempty"`        // of the report: counted, closed, or empty if not known yet
+	State        string        `json:"state,omitempty"`       // of the report: counted, closed, or empty if not known yet
 	Round        uint32        `json:"round,omitempty"`       // from 0
 	ModelVersion uint64        `json:"model"`                 // version that the device has
 	Samples      int           `json:"samples,omitempty"`

@@ -203,7 +203,8 @@ func TestDeviceEnrolsWithoutAToken(t *testing.T) {
 		}
 		code, out, errs := tacit("device", "--once", "--server", w.URL, "--pin", w.Pin, "--state",
 			filepath.Join(t.TempDir(), "my.state"))
-		if code != c.code || !strings.Contains(out+errs, c.want) || code != 0 && !strings.Contains(errs, "--token-file") {
+		if code != c.code || !strings.Contains(out+errs, c.want) ||
+			code != 0 && !strings.Contains(errs, "--token-file") {
 			t.Errorf("open enrolment of %s: exit %d, want %q in %s%s", c.perMinute, code, c.want, out, errs)
 		}
 	}

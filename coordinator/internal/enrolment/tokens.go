@@ -194,7 +194,7 @@ func (r *Registry) checkApp(text string, now time.Time) (permit, error) {
 	if err != nil || t.Expires < now.Unix() || t.Expires > now.Add(maxAppTokenLife).Unix() {
 		return permit{}, ErrAppToken
 	}
-	i := slices.IndexFunc(r.sortedAppKeys(), func(k *AppKey) bool { return t.Verify(ed25519.PublicKey(k.Key), r.federation) })
+	i := slices.IndexFunc(r.sortedAppKeys(), func(k *AppKey) bool { return t.Verify([]byte(k.Key), r.federation) })
 	if i < 0 {
 		return permit{}, ErrAppToken
 	}

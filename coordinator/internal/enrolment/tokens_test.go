@@ -52,7 +52,6 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 	}
 }
 
-// An app token lets one device enrol, once, before it expires, and only in its federation.
 // A command line names a token by the first letters of its hash: one that began with a dash would be read as a flag.
 func TestNoTokenIDBeginsWithADash(t *testing.T) {
 	for i := range 1000 {
@@ -62,6 +61,7 @@ func TestNoTokenIDBeginsWithADash(t *testing.T) {
 	}
 }
 
+// An app token lets one device enrol, once, before it expires, and only in its federation.
 func TestAppTokens(t *testing.T) {
 	dir := t.TempDir()
 	r, stop := open(t, dir)
