@@ -94,7 +94,7 @@ func (c *Coordinator) roundInterval(now time.Time) time.Duration {
 	if left < 0 { // the number of reports would say more, and is secret under a privacy guarantee
 		left = taken / 4
 	}
-	return max(wait, min(left/2, deadline/2))
+	return max(wait, min(left*3/4, deadline/2))
 }
 
 // pollEvery is how often a device may ask, so that all of them together do not exceed the rate.

@@ -139,7 +139,7 @@ func (p *progress) endRound(took time.Duration) {
 	if p.roundTime == 0 {
 		p.roundTime = took
 	}
-	p.roundTime = (3*p.roundTime + took) / 4
+	p.roundTime = (p.roundTime + took) / 2
 }
 
 // timing is how long the round has taken, and how long a round takes on average.
