@@ -225,7 +225,7 @@ func (c *Coordinator) clearRun() error {
 	c.mu.Unlock()
 	return errors.Join(
 		c.collection.History.Clear(), c.evaluations.BeginRun(c.runNumber()),
-		c.st.PutJSON(stoppedKey, ""), c.st.PutJSON(rollbackRoundsKey, 0),
+		c.noise.LoadNodes(nil), c.st.PutJSON(stoppedKey, ""), c.st.PutJSON(rollbackRoundsKey, 0),
 	)
 }
 
@@ -264,10 +264,12 @@ func (c *Coordinator) continueFrom(s *Settings, e *round.Engine, p *local.Plan, 
 	return true, nil
 }
 
-// ledgerOf opens the ledger, if a run with these settings or an earlier one has a privacy guarantee.
+// ledgerOf opens the ledger, if a run with these settings, an earlier one, or one that the folder does not know has
+// a privacy guarantee.
 func (c *Coordinator) ledgerOf(s *Settings) (*budget.Budget, error) {
 	_, err := os.Stat(filepath.Join(c.opt.Dir, budget.File))
-	if c.budget != nil || err != nil && !s.DP.On() {
+	proven := c.proof != nil && c.proof.LedgerLines > 0
+	if c.budget != nil || err != nil && !s.DP.On() && !proven {
 		return c.budget, nil
 	}
 	b, err := budget.Open(c.opt.Dir, hex.EncodeToString(c.identity.id[:]))

@@ -165,9 +165,9 @@ func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Check
 	d.noteLastReport(id, r.LastReport)
 	d.noteDeclined(id, r.Declined)
 	d.devices.NoteSoftware(id, r.Software)
-	if d.checkHeld(r) {
-		out := waitResponse(&pb.Wait{AfterMs: 1000, Reason: "the device has a newer model than the coordinator"})
-		out.ShowHeld = true
+	if news, show := d.checkHeld(r); news { // no manifest: the device keeps its proof until it is on disk
+		out := waitResponse(d.waitForProof(id, now))
+		out.ShowHeld = show
 		return out, nil
 	}
 	var out *pb.CheckInResponse
@@ -188,6 +188,20 @@ func (d deviceAPI) CheckIn(ctx context.Context, r *pb.CheckInRequest) (*pb.Check
 		out.Manifest = d.models.Signed()
 	}
 	return out, nil
+}
+
+// waitForProof lets a device wait until the coordinator has acted on what the device can prove.
+func (d deviceAPI) waitForProof(id uint32, now time.Time) *pb.Wait {
+	after := time.Second
+	state, _ := d.progress.get()
+	if state == Outdated { // until an operator acts
+		after = d.after(now)
+	}
+	d.devices.Seen(id, now, after)
+	return &pb.Wait{
+		AfterMs: uint32(after.Milliseconds()), State: string(state),
+		Reason: "the device has a model that the coordinator does not know",
+	}
 }
 
 // taskOf is what a device is to do now; nil if it has nothing to do.

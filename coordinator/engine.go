@@ -97,7 +97,7 @@ func (c *Coordinator) buildStack(run *current, e *round.Engine, p *local.Plan) e
 			return round.DeterministicNoise(s.Seed, n, piece)
 		}
 		if s.DP.Mechanism == privacy.Tree {
-			return c.noise.Tree(c.runID(), n, piece)
+			return c.noise.Tree(n, piece)
 		}
 		return c.noise.Release(n, piece)
 	}

@@ -1,21 +1,24 @@
 package coordinator
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// A state folder that was restored from a back-up is older than what was released. Devices know: they
-// hold a newer model. A claim alone changes nothing, since any device may lie; a manifest that this
-// federation signed is a proof. Without a privacy guarantee, versions continue after the proven one.
-// With one, the ledger is too short, so nothing is released until it is restored or reset.
+// A state folder may be older than what was released, because it was restored from a back-up, or another
+// copy of it may have released models. Devices know: they hold a newer model, or one of another privacy ledger. A
+// claim alone changes nothing, since any device may lie; a manifest that this federation signed is a proof.
+// If the proven ledger is not ours, nothing is released until the ledger is restored or the budget reset.
+// Otherwise versions continue after the proven one.
 
-// proof is a signed manifest that is newer than the state folder.
+// proof is a signed manifest that the state folder does not know.
 type proof struct {
 	Version     uint64 `json:"version"`
 	Run         string `json:"run"`
@@ -30,35 +33,62 @@ type proof struct {
 const proofKey = "proof"
 
 // errInterrupted ends a round whose model devices have overtaken.
-var errInterrupted = errors.New("devices hold a newer model")
+var errInterrupted = errors.New("devices hold a model that the state folder does not know")
 
-// checkHeld compares the version that a device claims to have with the newest one. It returns whether
-// the device is to show its manifest.
-func (c *Coordinator) checkHeld(r *pb.CheckInRequest) (show bool) {
-	if r.ModelVersion <= c.models.Last() {
-		return false
+// checkHeld compares the version and the ledger of the model that a device claims to have with those of the
+// folder. It returns whether the device holds a model that the folder does not know, or is to show that it does.
+func (c *Coordinator) checkHeld(r *pb.CheckInRequest) (news, show bool) {
+	if r.ModelVersion <= c.models.Last() && c.knowsLedger(r.LedgerLines, r.LedgerHead) {
+		return false, false
 	}
 	if r.Held == nil {
-		return true
+		return true, true
 	}
 	m, err := wire.VerifyManifest(c.identity.key.Public().(ed25519.PublicKey), c.identity.id[:], r.Held)
-	if err != nil || m.Version <= c.models.Last() {
+	if err != nil {
 		c.progress.count("unproven_versions", 1)
-		return false
+		return false, false
 	}
-	c.noteProof(&proof{
+	p := &proof{
 		Version: m.Version, Run: fmt.Sprintf("%x", m.Run), RunNumber: int(m.RunNumber), Round: int(m.Round),
 		Rollbacks: int(m.Rollbacks), LedgerLines: int(m.LedgerLines), LedgerHead: m.LedgerHead,
 		Period: int(m.BudgetPeriod),
-	})
-	return false
+	}
+	if news = c.isNews(p); news {
+		c.noteProof(p)
+	} else if m.Version != r.ModelVersion {
+		c.progress.count("unproven_versions", 1)
+	}
+	return news, false
 }
 
-// noteProof keeps the newest proof and interrupts the round in progress.
+// knowsLedger reports whether the ledger is, or continues, the one of a model.
+func (c *Coordinator) knowsLedger(lines uint64, head []byte) bool {
+	return lines == 0 || lines < math.MaxInt && c.openLedger().HasHead(int(lines), head)
+}
+
+// isNews reports whether a proof shows what the folder does not know.
+func (c *Coordinator) isNews(p *proof) bool { return p.Version > c.models.Last() || c.lacks(p) }
+
+// lacks reports whether the ledger lacks lines that were written before the proven version was released. A
+// ledger that grew by as many other lines lacks them too. A reset makes up for them: its budget period begins
+// after that of the proven version.
+func (c *Coordinator) lacks(p *proof) bool {
+	period, _ := c.openLedger().Period()
+	return period <= p.Period && !c.knowsLedger(uint64(p.LedgerLines), p.LedgerHead)
+}
+
+// exceeds reports whether a proof shows more than another one.
+func (p *proof) exceeds(other *proof) bool {
+	return other == nil || cmp.Or(cmp.Compare(p.Period, other.Period), cmp.Compare(p.LedgerLines, other.LedgerLines),
+		cmp.Compare(p.Version, other.Version)) > 0
+}
+
+// noteProof keeps the proof that shows most, and interrupts the round in progress.
 func (c *Coordinator) noteProof(p *proof) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.shown != nil && c.shown.Version >= p.Version {
+	if !p.exceeds(c.shown) {
 		return
 	}
 	c.shown = p
@@ -72,14 +102,19 @@ func (c *Coordinator) noteProof(p *proof) {
 func (c *Coordinator) takeProof() error {
 	c.mu.Lock()
 	p := c.shown
+	c.shown = nil
 	c.mu.Unlock()
-	if p != nil && p.Version > c.models.Last() && (c.proof == nil || p.Version > c.proof.Version) {
+	if p != nil && c.isNews(p) && p.exceeds(c.proof) {
 		if err := c.st.PutJSON(proofKey, p); err != nil {
 			return err
 		}
 		c.proof = p
-		c.opt.Warn(fmt.Sprintf("a device holds version %d of the model, and the newest in the state folder is %d: the "+
-			"folder is older than what was released", p.Version, c.models.Last()))
+		ledger, err := c.ledgerOf(c.settings()) // a reset writes into it
+		if err != nil {
+			return err
+		}
+		c.setLedger(ledger)
+		c.opt.Warn(c.describeProof())
 	}
 	if c.proof == nil || c.outdated() {
 		return nil
@@ -87,25 +122,22 @@ func (c *Coordinator) takeProof() error {
 	return c.forgetProof()
 }
 
-// outdated reports whether the ledger lacks lines that were written before the proven version was
-// released. A ledger that grew by as many other lines lacks them too. A reset makes up for them: its budget
-// period begins after that of the proven version.
-func (c *Coordinator) outdated() bool {
-	p := c.proof
-	if p == nil || c.budget == nil || p.LedgerLines == 0 {
-		return false
-	}
-	period, _ := c.budget.Period()
-	return period <= p.Period && !c.budget.HasHead(p.LedgerLines, p.LedgerHead)
-}
+// outdated reports whether the ledger lacks lines of a proven version.
+func (c *Coordinator) outdated() bool { return c.proof != nil && c.lacks(c.proof) }
 
-// forgetProof continues after the proven version: the ledger was restored or reset, or the run has no guarantee.
+// forgetProof continues after the proven version: the ledger has its lines, or was reset.
 func (c *Coordinator) forgetProof() error {
 	p := c.proof
 	if p == nil {
 		return nil
 	}
-	if p.Version > c.models.Last() {
+	known := c.knowsLedger(uint64(p.LedgerLines), p.LedgerHead)
+	if !known { // another copy of the folder may have released rounds of this tree
+		if err := c.stopTree(); err != nil {
+			return err
+		}
+	}
+	if p.Version > c.models.Last() || !known {
 		err := c.republish(&models.Published{
 			Run: p.Run, RunNumber: p.RunNumber, Version: p.Version, Round: p.Round, Rollbacks: p.Rollbacks,
 		})
@@ -122,10 +154,23 @@ func (c *Coordinator) forgetProof() error {
 	return nil
 }
 
-// outdatedMessage says what to do about an old ledger.
+// describeProof says what a device has shown.
+func (c *Coordinator) describeProof() string {
+	if last := c.models.Last(); c.proof.Version > last {
+		return fmt.Sprintf("a device holds version %d of the model, and the newest in the state folder is %d: the "+
+			"folder is older than what was released", c.proof.Version, last)
+	}
+	return fmt.Sprintf("a device holds a version %d of the model that this state folder did not release: another "+
+		"copy of the folder was running", c.proof.Version)
+}
+
+// outdatedMessage says what to do about a ledger that lacks lines.
 func (c *Coordinator) outdatedMessage() string {
-	return fmt.Sprintf("devices hold version %d of the model, and the newest in the state folder is %d: the privacy "+
-		"ledger is older than what was released, so nothing more is released; stop the coordinator and copy the "+
-		"newest ledger.jsonl and released.json into its folder, or run tacit admin restore with a newer back-up, or %s",
-		c.proof.Version, c.models.Last(), resetHint)
+	way := "stop the coordinator and copy the newest ledger.jsonl and released.json into its folder, or run " +
+		"tacit admin restore with a newer back-up, or "
+	if c.proof.Version <= c.models.Last() {
+		way = "stop the other copy; then "
+	}
+	return fmt.Sprintf("%s; its privacy ledger lacks what was released, so nothing more is released: %s%s",
+		c.describeProof(), way, resetHint)
 }

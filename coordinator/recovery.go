@@ -151,7 +151,7 @@ func (c *Coordinator) overtake(p *models.Published) error {
 	c.rollbacks.count = rollbacks
 	c.mu.Unlock()
 	c.models.Skip(p.Version)
-	if p.RunNumber > c.runNumber() {
+	if n := c.runNumber(); p.RunNumber > n || p.RunNumber == n && p.Run != c.runHex() {
 		if err := c.renumber(p.RunNumber + 1); err != nil {
 			return err
 		}

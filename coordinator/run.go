@@ -173,8 +173,7 @@ func (c *Coordinator) runRound(ctx context.Context) error {
 	if err := c.beginEpoch(t); err != nil {
 		return err
 	}
-	c.noise.Renew()
-	report, err := c.engine.Step(ctx)
+	report, err := c.step(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -225,6 +224,24 @@ func (c *Coordinator) runRound(ctx context.Context) error {
 		c.opt.Event(event)
 	}
 	return nil
+}
+
+// step computes the outcome of round t. With a privacy guarantee the ledger has a line of its own for it, so that
+// the ledger of a copied folder differs from the first release on.
+func (c *Coordinator) step(ctx context.Context, t int) (round.Report, error) {
+	c.noise.Renew()
+	lines := c.budget.Lines()
+	report, err := c.engine.Step(ctx)
+	if err != nil || c.engine.Stack == nil {
+		return report, err
+	}
+	if c.isTree() {
+		c.noise.NoteTree(c.engine.Stack.NoiseParts(t, 0))
+	}
+	if c.budget.Lines() == lines { // an earlier line has paid
+		err = c.budget.Note()
+	}
+	return report, err
 }
 
 // saveRound writes the outcome of round t, and publishes its model.

@@ -34,6 +34,7 @@ func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 	if c.settings().Cohort.ByCheckIn() {
 		s.Participants = c.collection.Participation.Bytes()
 	}
+	s.TreeNoise = c.noise.NodeBytes()
 	s.LedgerLines, s.LedgerHead = c.budget.Head()
 	// Periods never decrease, so a run without a privacy guarantee names the period too.
 	s.Run.BudgetPeriod, s.Run.InPeriod = c.budget.Period()
@@ -58,6 +59,9 @@ func (c *Coordinator) load(v *models.Version) error {
 		if err != nil {
 			return fmt.Errorf("version %d: the list of participants is missing or corrupt: %w", v.Version, err)
 		}
+	}
+	if err := c.noise.LoadNodes(v.TreeNoise); err != nil {
+		return fmt.Errorf("version %d: the noise of its tree is corrupt: %w", v.Version, err)
 	}
 	e.Next = v.Round
 	if e.Stack != nil && v.Clip > 0 {

@@ -564,6 +564,8 @@ type CheckInRequest struct {
 	Software      string                 `protobuf:"bytes,3,opt,name=software,proto3" json:"software,omitempty"`                              // name and version of the device's program, for the operator's device list
 	Held          *SignedManifest        `protobuf:"bytes,4,opt,name=held,proto3" json:"held,omitempty"`                                      // the manifest of model_version, if the coordinator asked for it
 	Declined      *Declined              `protobuf:"bytes,5,opt,name=declined,proto3" json:"declined,omitempty"`                              // the task that the device has just declined: the round does not wait for it
+	LedgerLines   uint64                 `protobuf:"varint,6,opt,name=ledger_lines,json=ledgerLines,proto3" json:"ledger_lines,omitempty"`    // of the manifest of model_version
+	LedgerHead    []byte                 `protobuf:"bytes,7,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"`        // of the manifest of model_version
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -629,6 +631,20 @@ func (x *CheckInRequest) GetHeld() *SignedManifest {
 func (x *CheckInRequest) GetDeclined() *Declined {
 	if x != nil {
 		return x.Declined
+	}
+	return nil
+}
+
+func (x *CheckInRequest) GetLedgerLines() uint64 {
+	if x != nil {
+		return x.LedgerLines
+	}
+	return 0
+}
+
+func (x *CheckInRequest) GetLedgerHead() []byte {
+	if x != nil {
+		return x.LedgerHead
 	}
 	return nil
 }
@@ -761,7 +777,7 @@ type CheckInResponse struct {
 	//	*CheckInResponse_Task
 	Action        isCheckInResponse_Action `protobuf_oneof:"action"`
 	Manifest      *SignedManifest          `protobuf:"bytes,3,opt,name=manifest,proto3" json:"manifest,omitempty"`                  // the newest model, if the device has an older one or none
-	ShowHeld      bool                     `protobuf:"varint,4,opt,name=show_held,json=showHeld,proto3" json:"show_held,omitempty"` // the device claims a newer version than the coordinator has: it is to show
+	ShowHeld      bool                     `protobuf:"varint,4,opt,name=show_held,json=showHeld,proto3" json:"show_held,omitempty"` // the device claims a newer version than the coordinator has, or another ledger:
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -989,8 +1005,8 @@ type Manifest struct {
 	RunNumber     uint32                 `protobuf:"varint,13,opt,name=run_number,json=runNumber,proto3" json:"run_number,omitempty"`          // of the run in the federation, from 1; never decreases
 	BudgetPeriod  uint32                 `protobuf:"varint,14,opt,name=budget_period,json=budgetPeriod,proto3" json:"budget_period,omitempty"` // from 1; a reset of the privacy budget begins another; 0 before the first run with DP
 	RunInPeriod   uint32                 `protobuf:"varint,15,opt,name=run_in_period,json=runInPeriod,proto3" json:"run_in_period,omitempty"`  // of the run in the budget period, from 1
-	LedgerLines   uint64                 `protobuf:"varint,16,opt,name=ledger_lines,json=ledgerLines,proto3" json:"ledger_lines,omitempty"`    // lines of the privacy ledger when the version was published; 0 without DP
-	LedgerHead    []byte                 `protobuf:"bytes,17,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"`        // SHA-256 hash of the last of these lines; empty without DP
+	LedgerLines   uint64                 `protobuf:"varint,16,opt,name=ledger_lines,json=ledgerLines,proto3" json:"ledger_lines,omitempty"`    // lines of the privacy ledger when the version was published; 0 before the first run with DP
+	LedgerHead    []byte                 `protobuf:"bytes,17,opt,name=ledger_head,json=ledgerHead,proto3" json:"ledger_head,omitempty"`        // SHA-256 hash of the last of these lines: it differs in each copy of a state folder that releases models
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2693,14 +2709,17 @@ const file_tacit_proto_rawDesc = "" +
 	"\tdevice_id\x18\x04 \x01(\rR\bdeviceId\"W\n" +
 	"\rEnrolResponse\x12\x1b\n" +
 	"\tdevice_id\x18\x01 \x01(\rR\bdeviceId\x12)\n" +
-	"\x10already_enrolled\x18\x02 \x01(\bR\x0falreadyEnrolled\"\xe6\x01\n" +
+	"\x10already_enrolled\x18\x02 \x01(\bR\x0falreadyEnrolled\"\xaa\x02\n" +
 	"\x0eCheckInRequest\x12#\n" +
 	"\rmodel_version\x18\x01 \x01(\x04R\fmodelVersion\x125\n" +
 	"\vlast_report\x18\x02 \x01(\v2\x14.tacit.v1.LastReportR\n" +
 	"lastReport\x12\x1a\n" +
 	"\bsoftware\x18\x03 \x01(\tR\bsoftware\x12,\n" +
 	"\x04held\x18\x04 \x01(\v2\x18.tacit.v1.SignedManifestR\x04held\x12.\n" +
-	"\bdeclined\x18\x05 \x01(\v2\x12.tacit.v1.DeclinedR\bdeclined\"V\n" +
+	"\bdeclined\x18\x05 \x01(\v2\x12.tacit.v1.DeclinedR\bdeclined\x12!\n" +
+	"\fledger_lines\x18\x06 \x01(\x04R\vledgerLines\x12\x1f\n" +
+	"\vledger_head\x18\a \x01(\fR\n" +
+	"ledgerHead\"V\n" +
 	"\bDeclined\x12\"\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x0e.tacit.v1.KindR\x04kind\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\fR\x03run\x12\x14\n" +

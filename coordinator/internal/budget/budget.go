@@ -87,6 +87,9 @@ func (b *Budget) spend(e account.Event) error {
 	return b.ledger.Spend(e)
 }
 
+// Note records a release that an earlier entry has paid for.
+func (b *Budget) Note() error { return b.retry(b.ledger.Note) }
+
 // SpendNew pays with a new entry, for a release that is never repeated.
 func (b *Budget) SpendNew(e account.Event) error {
 	return b.retry(func() error { return b.ledger.Spend(e) })

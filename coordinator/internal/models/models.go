@@ -46,6 +46,7 @@ type Version struct {
 	Features     string      `json:"features,omitempty"`
 	Plan         string      `json:"plan"`
 	Participants string      `json:"came,omitempty"` // devices that contributed in this epoch of check-in rounds
+	TreeNoise    []byte      `json:"tree_noise,omitempty"`
 
 	Counted     int     `json:"counted"` // devices in the last round's sum
 	Cohort      int     `json:"asked"`   // devices of its cohort

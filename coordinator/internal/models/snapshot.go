@@ -33,6 +33,7 @@ type Snapshot struct {
 	Catalogue    *pb.Catalogue
 	Features     *rows.Features // nil without
 	Participants []byte         // nil unless devices choose when to check in
+	TreeNoise    []byte         // what later rounds need of the noise of this one; nil without tree noise
 
 	Noisy       bool // every number of a round's sum carries noise
 	RolledBack  bool // the model is not trained from the newest one
@@ -80,7 +81,7 @@ func (m *Models) Save(s *Snapshot) (*Version, error) {
 	v := &Version{
 		Version: number, Run: hex.EncodeToString(run), RunNumber: s.Run.Number, Round: s.Round,
 		Items: s.Items, CreatedMs: manifest.CreatedMs,
-		Clip: s.Clip, LedgerLines: s.LedgerLines,
+		Clip: s.Clip, LedgerLines: s.LedgerLines, TreeNoise: s.TreeNoise,
 		Counted: s.Outcome.Counted, Cohort: s.Outcome.Cohort, Idle: s.Outcome.Idle, Discarded: s.Outcome.Discarded,
 		Seconds: s.Outcome.Seconds,
 	}

@@ -1,6 +1,6 @@
-// Package noise derives the secret randomness of a run: the noise of its releases and the seed of
-// its cohorts. It never uses the same noise for two releases. Its one convention: one goroutine
-// uses a Source.
+// Package noise draws the secret randomness of a run: the noise of its releases and the seed of
+// its cohorts. It never uses the same noise for two releases, not even in two copies of a state folder.
+// Its one convention: one goroutine changes a Source, and others read it only in between.
 package noise
 
 import (
@@ -10,7 +10,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"io"
+	"slices"
 
 	"github.com/tacit-rec/tacit/privacy"
 )
@@ -19,6 +21,13 @@ import (
 type Source struct {
 	secret [32]byte
 	fresh  [32]byte
+	nodes  []nodeKey
+}
+
+// nodeKey is the key of the noise of a node that is in the model. A later round takes the noise out again.
+type nodeKey struct {
+	Node privacy.Node `json:"node"`
+	Key  [32]byte     `json:"key"`
 }
 
 // New returns the randomness of a federation's secret.
@@ -31,12 +40,54 @@ func (s *Source) Renew() { rand.Read(s.fresh[:]) }
 // Release is the noise of a part of the next release.
 func (s *Source) Release(n privacy.Node, piece int) io.Reader { return stream(s.fresh, n, piece) }
 
-// Tree is the noise of a tree of a run. Later rounds need the same noise again, so it comes from the
-// federation's secret; a tree is never rolled back.
-func (s *Source) Tree(run []byte, n privacy.Node, piece int) io.Reader {
-	var key [32]byte
-	copy(key[:], s.mac("tacit tree", run))
-	return stream(key, n, piece)
+// Tree is the noise of a node of a tree: the noise with which the node was released, or otherwise fresh noise.
+// A node covers only rounds before its release, so two copies of a state folder share the noise of the
+// rounds that they share, and no other.
+func (s *Source) Tree(n privacy.Node, piece int) io.Reader {
+	for _, k := range s.nodes {
+		if k.Node == n {
+			return stream(k.Key, n, piece)
+		}
+	}
+	return s.Release(n, piece)
+}
+
+// NoteTree notes the noise of a round of a tree before the round is released.
+func (s *Source) NoteTree(parts []privacy.NoisePart) {
+	var nodes []nodeKey
+	for _, p := range parts {
+		if p.Sign > 0 {
+			nodes = append(nodes, nodeKey{p.Node, s.fresh})
+		}
+	}
+	for _, k := range s.nodes {
+		gone := func(p privacy.NoisePart) bool { return p.Sign < 0 && p.Node == k.Node || p.Node.Tree > k.Node.Tree }
+		if !slices.ContainsFunc(parts, gone) {
+			nodes = append(nodes, k)
+		}
+	}
+	s.nodes = nodes
+}
+
+// NodeBytes are the keys of the nodes that are in the model, for LoadNodes; empty without a tree.
+func (s *Source) NodeBytes() []byte {
+	if len(s.nodes) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(s.nodes)
+	if err != nil {
+		panic(err) // numbers and bytes
+	}
+	return b
+}
+
+// LoadNodes continues a tree after a restart, or none.
+func (s *Source) LoadNodes(b []byte) error {
+	s.nodes = nil
+	if len(b) == 0 {
+		return nil
+	}
+	return json.Unmarshal(b, &s.nodes)
 }
 
 // CohortKey is the key of the cohorts of a run after a number of rollbacks: no cohort is drawn twice.

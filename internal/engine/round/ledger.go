@@ -32,7 +32,7 @@ type Ledger struct {
 	n         int    // lines
 	last      string // hash of the last line
 	lines     []paid
-	heads     []head
+	heads     heads
 	run       string // the newest run; empty if the owner is a run
 	runs      int    // of the budget period
 	period    period
@@ -189,9 +189,7 @@ func (l *Ledger) take(e *entry) error {
 	}
 	l.follow(e)
 	l.last, l.n = e.Hash, e.N+1
-	l.heads = append(l.heads, head{lines: l.n})
-	_, err := hex.Decode(l.heads[len(l.heads)-1].hash[:], []byte(e.Hash))
-	return err
+	return l.heads.add(l.n, e.Hash)
 }
 
 func (e entry) sum() string {
@@ -257,11 +255,24 @@ func (l *Ledger) Spend(e account.Event) error {
 			return err
 		}
 	}
-	line := entry{Run: l.run, Event: &e}
-	if l.run != "" { // the ledger of a federation, which may be restored from a back-up
-		line.Salt = rand.Text()
+	return l.append("", l.salted(entry{Run: l.run, Event: &e}))
+}
+
+// Note records a release that an earlier line has paid for. So every release has a line, and two copies of a
+// ledger that both continue differ.
+func (l *Ledger) Note() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.append("", l.salted(entry{Run: l.run}))
+}
+
+// salted makes a line of a federation's ledger, which may be copied or restored from a back-up, differ from
+// all others.
+func (l *Ledger) salted(e entry) entry {
+	if l.run != "" {
+		e.Salt = rand.Text()
 	}
-	return l.append("", line)
+	return e
 }
 
 // Events returns the events of the budget period; equal ones are merged.

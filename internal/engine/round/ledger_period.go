@@ -3,10 +3,12 @@ package round
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
 	"sort"
+	"sync"
 	"time"
 
 	"github.com/tacit-rec/tacit/privacy/account"
@@ -60,7 +62,7 @@ func (l *Ledger) Reset(r Reset, inRun bool) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := entry{Reset: &Reset{r.Reason, r.At.UTC().Truncate(time.Second)}}
+	e := l.salted(entry{Reset: &Reset{r.Reason, r.At.UTC().Truncate(time.Second)}})
 	if inRun {
 		e.Run = l.run
 	}
@@ -89,26 +91,45 @@ func (l *Ledger) Lost() bool {
 	return l.period.lost
 }
 
+// heads are the hashes of all lines. They have a lock of their own, so that nobody who compares a hash waits for
+// the disk.
+type heads struct {
+	mu  sync.Mutex
+	all []head
+}
+
 // head is the hash of the last of a number of lines.
 type head struct {
 	lines int
 	hash  [sha256.Size]byte
 }
 
+func (h *heads) add(lines int, hash string) error {
+	next := head{lines: lines}
+	if _, err := hex.Decode(next.hash[:], []byte(hash)); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, next)
+	return nil
+}
+
 // Head is the number of lines and the hash of the last one, which covers all of them.
 func (l *Ledger) Head() (lines int, hash []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h := l.heads[len(l.heads)-1]
+	l.heads.mu.Lock()
+	defer l.heads.mu.Unlock()
+	h := l.heads.all[len(l.heads.all)-1]
 	return h.lines, h.hash[:]
 }
 
 // HasHead reports whether Head returned these values once, for this ledger or one that it continues.
 func (l *Ledger) HasHead(lines int, hash []byte) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := sort.Search(len(l.heads), func(i int) bool { return l.heads[i].lines >= lines })
-	return i < len(l.heads) && l.heads[i].lines == lines && bytes.Equal(l.heads[i].hash[:], hash)
+	l.heads.mu.Lock()
+	defer l.heads.mu.Unlock()
+	all := l.heads.all
+	i := sort.Search(len(all), func(i int) bool { return all[i].lines >= lines })
+	return i < len(all) && all[i].lines == lines && bytes.Equal(all[i].hash[:], hash)
 }
 
 // Paid returns all events with their lines, whatever the budget period.

@@ -1,0 +1,182 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tacit-rec/tacit/internal/pb"
+)
+
+// show checks in as a device that holds a model, and shows it if it is asked to.
+func (h *testDevice) show(held *pb.SignedManifest) (asked bool, last *pb.CheckInResponse) {
+	h.t.Helper()
+	m := &pb.Manifest{}
+	if err := proto.Unmarshal(held.Body, m); err != nil {
+		h.t.Fatal(err)
+	}
+	q := &pb.CheckInRequest{ModelVersion: m.Version, LedgerLines: m.LedgerLines, LedgerHead: m.LedgerHead}
+	for {
+		a, err := h.CheckIn(context.Background(), q)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if !a.ShowHeld || asked {
+			return asked, a
+		}
+		asked, q.Held = true, held
+	}
+}
+
+// Two copies of a state folder train to the same version with other devices. The first device that comes to the
+// other copy stops it, whether its version is as new, older, or no longer on disk.
+func TestACopiedFolderIsNoticed(t *testing.T) {
+	s := withDP(small(3), runsDP)
+	s.Rounds = 20
+	old, _, held := restoredFolder(t, s) // after 2 of 4 rounds
+	for _, rounds := range []int{4, 5, 14} {
+		dir := copyDir(t, old)
+		r := open(t, dir, nil, nil)
+		d := r.enrolled(3)
+		r.play(d, rounds)
+		own := r.held()
+		if asked, _ := d[1].show(own); asked {
+			t.Error("a device that holds the newest model is asked to show it")
+		}
+		asked, a := d[0].show(held)
+		if !asked || a.Manifest != nil || a.GetTask() != nil {
+			t.Errorf("after round %d a device of the other copy is asked: %t; it gets %v", rounds, asked, a)
+		}
+		r.waitState(Outdated)
+		if m := r.c.Status().Message; !strings.Contains(m, "another copy") || !strings.Contains(m, "reset-budget") {
+			t.Errorf("the operator reads %q", m)
+		}
+		if rounds != 4 {
+			r.stop()
+			continue
+		}
+		if err := r.c.ResetBudget("two copies ran"); err != nil {
+			t.Fatal(err)
+		}
+		r.waitState(Training)
+		for _, m := range []*pb.SignedManifest{held, own} { // both kinds of devices take part again
+			if _, a := d[0].show(m); a.Manifest == nil || r.c.Status().State == Outdated {
+				t.Errorf("after the reset: %v, state %s", a, r.c.Status().State)
+			}
+		}
+		if m, _ := r.model(); m.Rollbacks == 0 || m.BudgetPeriod != 2 {
+			t.Error("devices would not answer a round that the other copy has asked for")
+		}
+		r.play(d, rounds+1)
+		r.stop()
+	}
+}
+
+// Copies of a folder continue a tree, or a round that a ledger line has paid for already, with noise of their own
+// and with a line of their own in the ledger.
+func TestCopiesOfATreeShareNoNewNoise(t *testing.T) {
+	s := withDP(small(4), "epsilon=30,delta=1e-3,clip=0.5,mechanism=tree")
+	s.Cohort.Kind, s.Cohort.Count = "cycle", 1
+	s.Rounds, s.Deterministic = 8, false
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.play(r.enrolled(4), 1)
+	r.stop()
+	var bits [2]string
+	var held [2]*pb.SignedManifest
+	for i, at := range []string{copyDir(t, dir), dir} {
+		r = open(t, at, nil, nil)
+		r.play(r.enrolled(4), 2)
+		_, bits[i] = r.model()
+		held[i] = r.held()
+		if i == 0 {
+			r.stop()
+		}
+	}
+	if bits[0] == bits[1] {
+		t.Error("two copies released other rounds with the same noise")
+	}
+	if asked, _ := r.newDeviceOf(0).show(held[0]); !asked {
+		t.Error("a copy of a tree is not noticed")
+	}
+	r.waitState(Outdated)
+	if err := r.c.ResetBudget("two copies ran"); err != nil {
+		t.Fatal(err)
+	}
+	r.waitState(Stopped)
+}
+
+// newDeviceOf is a device that is enrolled already.
+func (r *harness) newDeviceOf(id uint32) *testDevice {
+	h := r.newDevice(int(id))
+	h.id = id
+	return h
+}
+
+// A tree that is killed after each round gives the sums that it promises: a later round takes out the noise of the
+// nodes that it replaces.
+func TestATreeContinuesAfterRestarts(t *testing.T) {
+	s := withDP(small(4), "epsilon=30,delta=1e-3,clip=0.5,mechanism=tree")
+	s.Cohort.Kind, s.Cohort.Count = "cycle", 1
+	s.Rounds, s.Deterministic = 4, false
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	for rounds, nodes := range []int{1: 1, 2: 1, 3: 2, 4: 1} { // the binary digits of the number of rounds
+		if rounds == 0 {
+			continue
+		}
+		r.play(r.enrolled(4), rounds)
+		saved := r.c.models.Newest().TreeNoise
+		r.stop()
+		if n := bytes.Count(saved, []byte(`"key"`)); n != nodes {
+			t.Errorf("%d nodes are kept after round %d, want %d", n, rounds, nodes)
+		}
+		r = open(t, dir, nil, nil)
+		if !bytes.Equal(r.c.noise.NodeBytes(), saved) {
+			t.Errorf("the noise after round %d is lost in a restart", rounds)
+		}
+	}
+}
+
+// A back-up from before the first run with a privacy guarantee has no ledger. A device that holds a model of a later
+// run stops it.
+func TestARestoredFolderWithoutALedger(t *testing.T) {
+	s := small(3)
+	s.Rounds = 1
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.play(r.enrolled(3), 1)
+	r.waitState(Finished)
+	r.stop()
+	old := copyDir(t, dir)
+	r = open(t, dir, nil, nil)
+	private := withDP(s, runsDP)
+	if err := r.c.BeginRun(&private, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.play(r.enrolled(3), 1)
+	held := r.held()
+	r.stop()
+
+	r = open(t, old, nil, nil)
+	d := r.enrolled(3)
+	d[0].show(held)
+	r.waitState(Outdated)
+	r.stop()
+	r = open(t, old, nil, nil)
+	r.waitState(Outdated)
+	if err := r.c.BeginNext(); err == nil {
+		t.Error("a run without a privacy guarantee begins")
+	}
+	if err := r.c.ResetBudget("the newest back-up was lost"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the new period", func() bool { m, _ := r.model(); return m.BudgetPeriod == 2 })
+	if m, _ := r.model(); m.Version <= versionOf(t, held) || m.RunNumber < 2 {
+		t.Errorf("version %d of run %d: devices would refuse it", m.Version, m.RunNumber)
+	}
+}
