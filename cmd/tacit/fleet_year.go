@@ -153,7 +153,9 @@ func (m inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 // open starts the coordinator with its first run.
 func (d *days) open(spec *experiment.Spec, f *fleetFlags) (err error) {
 	set := f.serve
-	set.devices, set.runs = d.split.Users(), f.days
+	if set.devices = d.split.Users(); spec.DP.On() {
+		set.runs = f.days
+	}
 	o := coordinator.Options{Dir: d.dir, Now: d.now, Event: func(e coordinator.Event) { d.result.Reports += e.Counted }}
 	if isFeatured(spec.Params) {
 		if o.Features, err = d.split.Features(); err != nil {

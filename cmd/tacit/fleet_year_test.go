@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -26,5 +27,14 @@ func TestTenDaysOfAFederation(t *testing.T) {
 	}
 	if last := d.Growth[len(d.Growth)-1]; last.Folder > 20<<20 || last.Ledger > 20<<10 {
 		t.Errorf("after ten days: %+v", last)
+	}
+}
+
+// Without a privacy guarantee any number of runs may follow each other.
+func TestDaysWithoutAPrivacyGuarantee(t *testing.T) {
+	code, out, errs := tacit("fleet", "-q", "-d", "world", "--world", "users=50,items=40,mean-rows=8", "--users", "5",
+		"--rounds", "1", "--days", "2")
+	if code != exitOK || !strings.Contains(out, "2 runs") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 }
