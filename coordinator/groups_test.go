@@ -136,7 +136,7 @@ func TestALyingDeviceUnderMasksCostsOnlyItsGroup(t *testing.T) {
 	if in := r.counted(0); len(in) != n-size || slices.Contains(in, d[liar].id) {
 		t.Errorf("%v are in the sum, want two groups without device %d", in, d[liar].id)
 	}
-	if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
+	if c := r.c.Status().Counts["groups_over_bound"]; c != 1 {
 		t.Errorf("%d groups were thrown away, want 1", c)
 	}
 }
@@ -205,7 +205,7 @@ func TestAFlippedBitCostsOnlyItsGroup(t *testing.T) {
 	if ids := r.counted(0); len(ids) != n-size || slices.Contains(ids, d[liar].id) {
 		t.Errorf("%v are in the sum, want two groups without device %d", ids, d[liar].id)
 	}
-	if c := r.c.Status().Counts["buckets_without_sum"]; c != 1 {
+	if c := r.c.Status().Counts["groups_without_sum"]; c != 1 {
 		t.Errorf("%d groups had no sum, want 1", c)
 	}
 }

@@ -49,7 +49,7 @@ func TestALyingDeviceWithoutDPCostsOnlyItsGroup(t *testing.T) {
 			if ids := r.counted(0); len(ids) != n-15 || slices.Contains(ids, d[liar].id) {
 				t.Errorf("%v are in the sum, want two groups without device %d", ids, d[liar].id)
 			}
-			if c := r.c.Status().Counts["buckets_over_bound"]; c != 1 {
+			if c := r.c.Status().Counts["groups_over_bound"]; c != 1 {
 				t.Errorf("%d groups were over the bound, want 1", c)
 			}
 		})

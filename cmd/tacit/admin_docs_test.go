@@ -2,13 +2,18 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/coordinator"
 )
 
 // codeBlock matches a block of code in a page.
@@ -104,4 +109,38 @@ func adminCallsOf(t *testing.T) (out []string) {
 		t.Fatalf("only %d calls were found", len(out))
 	}
 	return out
+}
+
+// The pages name every field of the status and every state of a coordinator.
+func TestPagesNameFieldsAndStates(t *testing.T) {
+	read := func(name string) string {
+		b, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	names := func(page string, words []string, least int) {
+		text := read(page)
+		for _, word := range words {
+			if !strings.Contains(text, "`"+word+"`") {
+				t.Errorf("%s does not name %s", page, word)
+			}
+		}
+		if len(words) < least {
+			t.Errorf("only %d names for %s were found", len(words), page)
+		}
+	}
+	b, err := json.Marshal(coordinator.Status{})
+	var status map[string]any
+	if err = errors.Join(err, json.Unmarshal(b, &status)); err != nil {
+		t.Fatal(err)
+	}
+	names("docs/admin-api.md", slices.Collect(maps.Keys(status)), 25)
+	var states []string
+	for _, m := range regexp.MustCompile(`(?:State|Fault) += "([a-z-]+)"`).FindAllStringSubmatch(
+		read("coordinator/state.go")+read("internal/store/health.go"), -1) {
+		states = append(states, m[1])
+	}
+	names("docs/operate.md", states, 18)
 }

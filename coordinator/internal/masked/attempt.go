@@ -236,10 +236,10 @@ func (a *Attempt) combine(sums []*Sum, errs []error) (*Sum, error) {
 		case err != nil:
 			failed = err
 			if errors.Is(err, secagg.ErrNoSum) {
-				a.config.Count("buckets_without_sum", 1)
+				a.config.Count("groups_without_sum", 1)
 			}
 		case exceeds(sum, a.config.Task, a.config.Sensitivity):
-			a.config.Count("buckets_over_bound", 1)
+			a.config.Count("groups_over_bound", 1)
 			sums[i] = nil
 		default:
 			if len(a.groups) > 1 && a.config.BitsExceed(sum) {
