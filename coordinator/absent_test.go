@@ -36,6 +36,7 @@ func (r *harness) absent(text string) {
 
 // A sum of too few is thrown away and would be paid for: a round waits for enough.
 func TestAbsentDevicesSpendNoBudget(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(6), "epsilon=20,delta=1e-3,clip=0.5,min-devices=2")
 	s.Rounds, s.Deadline = 1, 100*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -58,6 +59,7 @@ func TestAbsentDevicesSpendNoBudget(t *testing.T) {
 
 // A masked round that repeatedly has too few devices spends nothing either, and continues when they come.
 func TestAbsentDevicesOfMaskedRoundsSpendNoBudget(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(14), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
 	up := make(chan time.Time)
@@ -86,6 +88,7 @@ func TestAbsentDevicesOfMaskedRoundsSpendNoBudget(t *testing.T) {
 // With independent draws a round must end with whoever came, also nobody: it does not
 // begin while nobody comes at all.
 func TestARoundOfIndependentDrawsWaitsForACheckIn(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
 	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
 	s.Rounds, s.Deadline = 3, 100*time.Millisecond

@@ -34,6 +34,7 @@ func (r *harness) backUp(dir string, o BackupOptions) *Backup {
 // A back-up that is made while rounds go on restores a coordinator that continues, knows its devices
 // and ends with the model of an undisturbed run. Its files are closed to others.
 func TestABackupIsAFederation(t *testing.T) {
+	t.Parallel()
 	s := small(4)
 	s.Rounds = 5
 	want := undisturbed(t, s)
@@ -102,6 +103,7 @@ func TestABackupIsAFederation(t *testing.T) {
 // Shipped ledger lines are in the restored folder: what was spent after the back-up stays spent, and
 // nothing of it pays for another release.
 func TestARestoredLedgerIsNotTooShort(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
 	s.Rounds = 6
 	tmp := t.TempDir()
@@ -137,6 +139,7 @@ func TestARestoredLedgerIsNotTooShort(t *testing.T) {
 
 // Without the shipped lines a restored coordinator uses no entry of its ledger again.
 func TestARestoredLedgerPaysOnce(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
 	tmp := t.TempDir()
 	saved, dir := filepath.Join(tmp, "saved"), filepath.Join(tmp, "restored")

@@ -42,6 +42,7 @@ func pauseAfter(c *Coordinator, at string, rounds int) error {
 // A start does not fail because of one version: training resumes from the newest one whose numbers are
 // finite, as after a roll back, and the catalogue stays the newest.
 func TestABadVersionIsNotFatal(t *testing.T) {
+	t.Parallel()
 	s := small(3)
 	s.Rounds = 6
 	dir := filepath.Join(t.TempDir(), "state")

@@ -50,6 +50,7 @@ func (r *harness) once(rounds, every, most int) (sizes []int) {
 // The first who come are in a round; the others are told that it is full, and are in the
 // next one.
 func TestTheFirstDevicesToCheckInAreInTheRound(t *testing.T) {
+	t.Parallel()
 	s := coming(6, 2, 2, treeDP)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.enrolled(6)
@@ -91,6 +92,7 @@ func TestTheFirstDevicesToCheckInAreInTheRound(t *testing.T) {
 
 // More reports than a round takes are never in its sum, however they come.
 func TestReportsBeyondTheLimitAreLate(t *testing.T) {
+	t.Parallel()
 	s := coming(12, 3, 2, treeDP)
 	s.Deadline = 400 * time.Millisecond // a place is held for half of it
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -134,6 +136,7 @@ func TestReportsBeyondTheLimitAreLate(t *testing.T) {
 // A round that fewer come to ends at its deadline, and its sum is divided by the count all
 // the same: the model moves by what they sent over N.
 func TestAbsentDevicesCountAsZero(t *testing.T) {
+	t.Parallel()
 	values := func(n int) []float32 {
 		s := coming(8, 4, 2, "noise=1e-9,delta=1e-3,clip=100,mechanism=tree")
 		s.Rounds, s.Deadline = 1, 300*time.Millisecond
@@ -176,6 +179,7 @@ func TestAbsentDevicesCountAsZero(t *testing.T) {
 // A coordinator that is cut off at any point knows who had a turn: in no epoch is a device
 // counted twice, and what was acknowledged is in a sum.
 func TestParticipationSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	s := coming(6, 2, 3, treeDP)
 	s.Rounds, s.Deadline = 6, 300*time.Millisecond
 	dir := filepath.Join(t.TempDir(), "state")
@@ -210,6 +214,7 @@ func TestParticipationSurvivesARestart(t *testing.T) {
 
 // Masks want to know who is there: the first who come wait for each other.
 func TestTheFirstDevicesToCheckInMaskTheirSum(t *testing.T) {
+	t.Parallel()
 	const count = privacy.MinMaskedGroup
 	s := coming(2*count+1, count, 2, treeDP)
 	s.Masked, s.Rounds, s.Deadline = true, 2, 4*time.Second
@@ -237,6 +242,7 @@ func TestTheFirstDevicesToCheckInMaskTheirSum(t *testing.T) {
 // If all devices that check in have contributed in the epoch, a round ends with the reports that it has: it was
 // paid for with its tree.
 func TestARoundDoesNotWaitForDevicesThatNeverCheckIn(t *testing.T) {
+	t.Parallel()
 	for _, masked := range []bool{false, true} {
 		count, deadline := 2, 300*time.Millisecond
 		if masked {
@@ -281,6 +287,7 @@ func TestARoundDoesNotWaitForDevicesThatNeverCheckIn(t *testing.T) {
 // Devices never answer an older round than their last: where they choose themselves, a run that
 // went back would be declined by all of them, and nobody goes back.
 func TestARunByCheckInIsNotRolledBack(t *testing.T) {
+	t.Parallel()
 	s := coming(6, 2, 2, "none")
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.play(r.enrolled(6), 3)
@@ -294,6 +301,7 @@ func TestARunByCheckInIsNotRolledBack(t *testing.T) {
 // A version without its participants is incomplete. The versions that remain are older than the
 // published one, and a run with mechanism=tree cannot be rolled back.
 func TestLostParticipationEndsATree(t *testing.T) {
+	t.Parallel()
 	s := coming(6, 2, 3, treeDP)
 	s.Deterministic = false
 	dir := filepath.Join(t.TempDir(), "state")
@@ -321,6 +329,7 @@ func TestLostParticipationEndsATree(t *testing.T) {
 // Nor does it wait for those who come and send nothing: a device that declines, fails or lies is
 // given the task again and again. It may keep a round open for a deadline, and no longer.
 func TestARoundDoesNotWaitForDevicesThatNeverReport(t *testing.T) {
+	t.Parallel()
 	for _, all := range []bool{false, true} { // also where nobody else comes
 		s := coming(6, 2, 3, treeDP)
 		s.Rounds, s.Deadline = 4, 200*time.Millisecond
@@ -332,7 +341,7 @@ func TestARoundDoesNotWaitForDevicesThatNeverReport(t *testing.T) {
 			come = d
 		}
 		var had int
-		for end := time.Now().Add(50 * s.Deadline); r.c.Status().Round < 3 &&
+		for end := time.Now().Add(patience); r.c.Status().Round < 3 &&
 			time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			for _, h := range come {
 				if h.check().GetTask() != nil {

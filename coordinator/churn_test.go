@@ -16,6 +16,7 @@ import (
 // 8 of 12 devices are gone and 3 new ones have enrolled. Rounds used to wait for ever for the 12 devices that the
 // run began with, and later devices never trained.
 func TestTrainingContinuesWhenDevicesComeAndGo(t *testing.T) {
+	t.Parallel()
 	s := small(12)
 	s.Rounds, s.Deadline = 6, 300*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -39,6 +40,7 @@ func TestTrainingContinuesWhenDevicesComeAndGo(t *testing.T) {
 // A round with a deadline of minutes ends when all devices have reported that are not gone: neither the
 // one that was revoked nor the one that was in the last cohort and did not come is waited for.
 func TestRoundsDoNotWaitForDevicesThatAreGone(t *testing.T) {
+	t.Parallel()
 	s := small(12)
 	s.Rounds = 3
 	timers := make(chan chan time.Time, 9)
@@ -76,6 +78,7 @@ func TestRoundsDoNotWaitForDevicesThatAreGone(t *testing.T) {
 
 // A device that leaves during a round is not waited for.
 func TestARoundEndsWithoutADeviceThatLeaves(t *testing.T) {
+	t.Parallel()
 	s := small(4)
 	s.Rounds = 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -131,6 +134,7 @@ func TestARoundEndsWithoutADeviceThatDeclines(t *testing.T) {
 // A round whose devices check in but do not report is discarded after three deadlines. Others take their
 // places before.
 func TestARoundThatDevicesDoNotAnswerIsDiscarded(t *testing.T) {
+	t.Parallel()
 	s := small(4)
 	s.Rounds, s.Deadline, s.Minimum, s.Cohort = 1, 100*time.Millisecond, 1, round.Cohort{Kind: "count", Count: 2}
 	var events []Event
@@ -161,6 +165,7 @@ func TestARoundThatDevicesDoNotAnswerIsDiscarded(t *testing.T) {
 
 // If no device is active, the coordinator says so and consumes no round.
 func TestWithoutActiveDevicesNoRoundBegins(t *testing.T) {
+	t.Parallel()
 	s := small(2)
 	s.Rounds = 2
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -187,6 +192,7 @@ func TestWithoutActiveDevicesNoRoundBegins(t *testing.T) {
 // With DP and a cohort of a fixed size, the accountant assumes that one of Devices devices is drawn with
 // probability count/Devices: a round does not begin with fewer.
 func TestAFixedSampleRequiresThePlannedPopulation(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
 	s.Rounds, s.Deadline, s.Cohort = 3, 200*time.Millisecond, round.Cohort{Kind: "count", Count: 3}
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -215,6 +221,7 @@ func TestAFixedSampleRequiresThePlannedPopulation(t *testing.T) {
 // A device that leaves during an epoch and enrols again with another key takes part in the next epoch: the
 // limit of participation that mechanism=tree assumes cannot be evaded. With its old key it is the same device.
 func TestAReturningDeviceKeepsItsParticipationLimit(t *testing.T) {
+	t.Parallel()
 	s := coming(6, 2, 3, treeDP)
 	s.Rounds, s.Deadline = 6, 300*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -250,6 +257,7 @@ func TestAReturningDeviceKeepsItsParticipationLimit(t *testing.T) {
 
 // A masked round whose devices check in but do not take part is discarded after three deadlines.
 func TestAMaskedRoundThatDevicesDoNotAnswerIsDiscarded(t *testing.T) {
+	t.Parallel()
 	s := bareSmall(20)
 	s.Masked, s.Rounds = true, 1
 	up := make(chan time.Time)

@@ -66,6 +66,7 @@ func (r *harness) live(devices []*testDevice, rounds int, k *acks) (ended bool) 
 // reports count once, and the model is that of an undisturbed run. With DP the ledger has each
 // round once.
 func TestKilledAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	for _, dp := range []string{"none", "epsilon=20,delta=1e-3,clip=0.5"} {
 		t.Run(dp, func(t *testing.T) {
 			s := withDP(small(5), dp)
@@ -191,6 +192,7 @@ func TestStoppedInTheMiddleOfARound(t *testing.T) {
 // A report whose answer was lost is in the sum, and its device is told so when it asks
 // again: before, while and after the round's outcome is written, and after a start.
 func TestALostAnswerIsRepeated(t *testing.T) {
+	t.Parallel()
 	s := small(2)
 	dir := filepath.Join(t.TempDir(), "state")
 	var once sync.Once

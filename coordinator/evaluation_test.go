@@ -214,6 +214,7 @@ func TestTooFewDevicesForAnEvaluation(t *testing.T) {
 
 // The coordinator refuses unmasked reports of an evaluation at any time.
 func TestAnUnmaskedEvaluationIsRefused(t *testing.T) {
+	t.Parallel()
 	const n = 12
 	s := small(n)
 	s.Rounds, s.EvalEvery, s.Deadline = 1, 1, time.Minute
@@ -406,6 +407,7 @@ func TestKilledDuringAnEvaluation(t *testing.T) {
 
 // Devices are asked once for popularity: an older model gets it too.
 func TestPopularitySurvivesARollback(t *testing.T) {
+	t.Parallel()
 	const n = 12
 	s := small(n)
 	s.Rounds, s.EvalEvery = 1, 1
@@ -443,6 +445,7 @@ func TestEvaluationsHaveFreshNoise(t *testing.T) {
 
 // A device that asks late learns the outcome of its evaluation, and not that of another sum.
 func TestADeviceThatAsksLateLearnsTheOutcome(t *testing.T) {
+	t.Parallel()
 	const n = 12
 	s := small(n)
 	s.Rounds, s.EvalEvery = 1, 1

@@ -65,6 +65,7 @@ func fillDisk(t *testing.T, dir string) (free func()) {
 // was acknowledged is lost or counted twice, and the model is that of an undisturbed run. With DP
 // the ledger has each round once.
 func TestTrainingContinuesAfterAFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, dp := range []string{"none", "epsilon=20,delta=1e-3,clip=0.5"} {
 		t.Run(dp, func(t *testing.T) {
 			s := withDP(small(5), dp)
@@ -146,6 +147,7 @@ func (r *harness) sawFullDisk(h *testDevice, task *pb.Task) {
 
 // The disk fills up while the loop writes the outcome of a round: the write waits.
 func TestAFullDiskWhileAnOutcomeIsWritten(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(3), "epsilon=20,delta=1e-3,clip=0.5")
 	s.Rounds = 3
 	want := undisturbed(t, s)
@@ -173,6 +175,7 @@ func TestAFullDiskWhileAnOutcomeIsWritten(t *testing.T) {
 
 // A coordinator whose disk is full stops when it is told to, and its folder is that of a crash.
 func TestAStopDuringAFullDisk(t *testing.T) {
+	t.Parallel()
 	s := small(3)
 	disk := smallDisk(t, 16)
 	dir := filepath.Join(disk, "state")

@@ -42,6 +42,7 @@ func featured() Settings {
 // What a coordinator has of features, in memory, on disk and for devices, is what columns
 // there are and what items are like.
 func TestACoordinatorKeepsNoFeaturesOfUsers(t *testing.T) {
+	t.Parallel()
 	s := featured()
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
@@ -75,6 +76,7 @@ func TestACoordinatorKeepsNoFeaturesOfUsers(t *testing.T) {
 }
 
 func TestItemsAreAddedWithFeatures(t *testing.T) {
+	t.Parallel()
 	s := featured()
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.pause(true)
@@ -128,6 +130,7 @@ func TestItemsAreAddedWithFeatures(t *testing.T) {
 
 // A changed feature of an item that is known reaches the method with the next round.
 func TestAChangedFeatureReachesThePlan(t *testing.T) {
+	t.Parallel()
 	s := featured()
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.pause(true)
@@ -162,6 +165,7 @@ func TestItemsOfAMethodWithoutFeaturesHaveNone(t *testing.T) {
 
 // Settings that are sent again are compared while items are merged.
 func TestBeginDuringItems(t *testing.T) {
+	t.Parallel()
 	s := featured()
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.pause(true)

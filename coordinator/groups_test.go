@@ -109,6 +109,7 @@ func (h *testDevice) played(t testing.TB, task *pb.Task, values []int32, bend fu
 // Nobody sees a masked update. The sum of a group shows that a device lied, and the coordinator
 // discards that group only.
 func TestALyingDeviceUnderMasksCostsOnlyItsGroup(t *testing.T) {
+	t.Parallel()
 	const n, size = 42, 14
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
 	s.Masked, s.GroupSize, s.Rounds, s.Params = true, size, 1, map[string]string{"dim": "32"}
@@ -143,6 +144,7 @@ func TestALyingDeviceUnderMasksCostsOnlyItsGroup(t *testing.T) {
 
 // While masks are taken off, devices check in and ask: nobody waits for the sum.
 func TestDevicesDoNotWaitForUnmasking(t *testing.T) {
+	t.Parallel()
 	const n = 14
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Rounds = true, 1
@@ -180,6 +182,7 @@ func TestDevicesDoNotWaitForUnmasking(t *testing.T) {
 // A step of a masked round may take half a deadline, there are four, and they may be extended by one
 // deadline: devices are told to stay for all of them.
 func TestDevicesStayForAllSteps(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(14), "epsilon=50,delta=1e-3,clip=0.5,min-devices=3")
 	s.Masked, s.Deadline = true, 100*time.Second
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -195,6 +198,7 @@ func flipped(u *secagg.Upload) { u.Data[0] ^= 1 }
 
 // A bit that differs from what a device signed with its mask costs its group only.
 func TestAFlippedBitCostsOnlyItsGroup(t *testing.T) {
+	t.Parallel()
 	const n, size, liar = 42, 14, 5
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5")
 	s.Masked, s.GroupSize, s.Rounds = true, size, 1

@@ -54,6 +54,24 @@ const patience = 5 * time.Minute
 
 const inMemory = "http://127.0.0.1:1"
 
+// steadyTimer is a timer that counts short sleeps. On a busy machine they take longer, as do the devices of a test: a
+// deadline does not pass before devices have had the processor for about that time.
+func steadyTimer(d time.Duration) (<-chan time.Time, func() bool) {
+	const step = 5 * time.Millisecond
+	up, stopped := make(chan time.Time, 1), make(chan struct{})
+	go func() {
+		for left := d; left > 0; left -= step {
+			select {
+			case <-stopped:
+				return
+			case <-time.After(min(left, step)):
+			}
+		}
+		up <- time.Now()
+	}()
+	return up, sync.OnceValue(func() bool { close(stopped); return true })
+}
+
 // small are settings of a run of n devices.
 func small(n int) Settings {
 	return Settings{
@@ -92,7 +110,10 @@ func open(t testing.TB, dir string, s *Settings, change func(o *Options)) *harne
 
 func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*harness, error) {
 	t.Helper()
-	o := Options{Dir: dir, Warn: func(text string) { t.Log("warning: ", text) }, hold: 200 * time.Millisecond}
+	o := Options{
+		Dir: dir, Warn: func(text string) { t.Log("warning: ", text) }, hold: 200 * time.Millisecond,
+		timer: steadyTimer,
+	}
 	if change != nil {
 		change(&o)
 	}

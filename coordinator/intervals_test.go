@@ -11,6 +11,7 @@ import (
 
 // Devices are paced: the more there are, the later each checks in again, and never all at once.
 func TestCheckInsArePaced(t *testing.T) {
+	t.Parallel()
 	s := small(100)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.CheckIns.Rate = 10 })
 	for i := range 60 {
@@ -66,6 +67,7 @@ func checkInsPerSecond(t *testing.T, state State, over time.Duration) float64 {
 // every 2 s. Now a coordinator that waits hears of each device a few times in the first minute and less and
 // less often afterwards, and an idle one every few minutes at most.
 func TestIdleDevicesCheckInRarely(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		state State
 		over  time.Duration
@@ -86,6 +88,7 @@ func TestIdleDevicesCheckInRarely(t *testing.T) {
 
 // Between runs devices check in just after the next scheduled start.
 func TestDevicesCheckInAfterAScheduledStart(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2031, 5, 6, 2, 30, 0, 0, time.UTC)
 	c, err := Open(Options{
 		Dir: filepath.Join(t.TempDir(), "state"), Schedule: "daily@03:00", Now: func() time.Time { return now },
@@ -112,6 +115,7 @@ func TestDevicesCheckInAfterAScheduledStart(t *testing.T) {
 // If sampling is claimed, round ends and answers to devices do not reveal the sample: a round ends when its
 // deadline passes and not before, whichever devices are drawn, report, are slow or stay away.
 func TestTimeRevealsNothingOfTheSample(t *testing.T) {
+	t.Parallel()
 	for name, cohort := range map[string]round.Cohort{
 		"poisson":    {Kind: "poisson", Share: 0.5},
 		"nobody":     {Kind: "poisson", Share: 0.02}, // often no device is drawn
@@ -221,6 +225,7 @@ func TestTimeRevealsNothingOfAMaskedSample(t *testing.T) {
 // A device waits about as long as a round should still take, and no longer than the round has
 // taken so far where it is overdue: however few have come yet.
 func TestDevicesWaitNoLongerThanARound(t *testing.T) {
+	t.Parallel()
 	s := small(4)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.enrolled(4)

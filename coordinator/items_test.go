@@ -13,6 +13,7 @@ import (
 // Items that arrive while a round has reports wait for its end, also after a restart: the reports
 // are for the old catalogue.
 func TestItemsWaitForAnInterruptedRound(t *testing.T) {
+	t.Parallel()
 	s := small(3)
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
@@ -37,6 +38,7 @@ func TestItemsWaitForAnInterruptedRound(t *testing.T) {
 
 // Items that an operator adds while others are taken in are not lost by a stop.
 func TestItemsAddedDuringAMergeStay(t *testing.T) {
+	t.Parallel()
 	s := small(2)
 	dir := filepath.Join(t.TempDir(), "state")
 	ctx := context.Background()
@@ -70,6 +72,7 @@ func TestItemsAddedDuringAMergeStay(t *testing.T) {
 
 // A rollback requested during another one is executed, also after a restart.
 func TestARollbackRequestedDuringARollbackStays(t *testing.T) {
+	t.Parallel()
 	s := small(2)
 	s.Rounds = 2
 	dir := filepath.Join(t.TempDir(), "state")
@@ -114,6 +117,7 @@ func TestADeviceCannotInventLostRounds(t *testing.T) {
 
 // Items that an operator adds while others are taken in are kept, on disk too.
 func TestItemsAddedDuringARoundAreKept(t *testing.T) {
+	t.Parallel()
 	s := small(1)
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)

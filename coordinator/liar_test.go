@@ -70,6 +70,7 @@ func wrong(shares []secagg.Share) []secagg.Share {
 // A device that lies in masked rounds is named and excluded, after at most 2 attempts. The other 20
 // devices then finish.
 func TestLiarIsExcluded(t *testing.T) {
+	t.Parallel()
 	const n, liar = 21, 7
 	for name, l := range lies() {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +99,7 @@ func TestLiarIsExcluded(t *testing.T) {
 // Devices that only drop out, at any step and in every attempt, are never excluded, and neither is one
 // that others accuse.
 func TestHonestDevicesAreNotExcluded(t *testing.T) {
+	t.Parallel()
 	const n = 21
 	s := bareSmall(n)
 	s.Rounds, s.Deadline = 1, time.Second
@@ -167,6 +169,7 @@ func clipAfter(t *testing.T, groups int, lie int32) (before, after float64, igno
 // Under masks a device can add anything to the sum of the clipping bits. If honest devices cannot have
 // made the sum, it does not move the bound; with groups it moves it by no more than one group may.
 func TestAFalseClippingBitDoesNotMoveTheBound(t *testing.T) {
+	t.Parallel()
 	before, honest, ignored := clipAfter(t, 1, 0)
 	if !(honest < before) || ignored != 0 {
 		t.Fatalf("honest devices move the bound from %g to %g; %d sums are ignored", before, honest, ignored)

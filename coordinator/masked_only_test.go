@@ -21,6 +21,7 @@ func bareSmall(n int) Settings {
 // Without DP the coordinator checks each number of a group's sum against the range of its devices. A
 // lying device costs its group only.
 func TestALyingDeviceWithoutDPCostsOnlyItsGroup(t *testing.T) {
+	t.Parallel()
 	const n, liar = 45, 7
 	for name, lie := range map[string]int32{"more than there are": 11, "fewer than none": -15} {
 		t.Run(name, func(t *testing.T) {
@@ -86,6 +87,7 @@ func TestSmallExactSumsAreRefused(t *testing.T) {
 // A run that cannot be masked without DP is refused before it begins, and the text says
 // what to do.
 func TestMasksWithoutABoundAreRefused(t *testing.T) {
+	t.Parallel()
 	for want, change := range map[string]func(s *Settings){
 		"tacit, ials":  func(s *Settings) { s.Method, s.Params = "fedmf", map[string]string{"dim": "2"} },
 		"bits=24":      func(s *Settings) { s.Bits = 0 },

@@ -30,6 +30,7 @@ func (r *harness) metrics() map[string]*metricstest.Family {
 }
 
 func TestMetricsOfARun(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(4), "epsilon=50,delta=1e-3,clip=0.5")
 	s.Rounds, s.Deadline = 2, 100*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)

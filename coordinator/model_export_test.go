@@ -17,6 +17,7 @@ import (
 
 // What is exported is the model.
 func TestExportReadsBack(t *testing.T) {
+	t.Parallel()
 	s := small(3)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.play(r.enrolled(3), 2)

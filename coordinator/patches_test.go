@@ -123,6 +123,7 @@ func (r *harness) only(devices []*testDevice, row int) *pb.Manifest {
 }
 
 func TestAddedItemsAreASmallDownload(t *testing.T) {
+	t.Parallel()
 	s := wide(2)
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
@@ -182,6 +183,7 @@ func TestASumWithoutNoiseHasNoPatch(t *testing.T) {
 }
 
 func TestPatchesAreDeletedWithTheirVersion(t *testing.T) {
+	t.Parallel()
 	s := wide(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	r.pause(true)

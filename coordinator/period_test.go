@@ -27,6 +27,7 @@ const runsDP = "epsilon=20,delta=1e-3,clip=0.5"
 // Two runs share the budget: together they cost at most its epsilon. A third one waits for a reset,
 // which begins another period. A device's cost is that of the releases since it enrolled.
 func TestRunsShareOneBudget(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(3), runsDP)
 	s.Rounds, s.Runs = 2, 2
 	dir := filepath.Join(t.TempDir(), "state")
@@ -101,6 +102,7 @@ func TestRunsShareOneBudget(t *testing.T) {
 
 // The ledger of runs, composed independently, costs what status says.
 func TestTheLedgerOfRunsIsWhatStatusSays(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(4), "epsilon=30,delta=1e-3,clip=0.5,mechanism=tree")
 	s.Cohort.Kind, s.Cohort.Count = "cycle", 2
 	s.Rounds, s.Runs, s.Deterministic = 3, 2, false
@@ -130,6 +132,7 @@ func TestTheLedgerOfRunsIsWhatStatusSays(t *testing.T) {
 
 // A given noise multiplier that does not last is announced when the run begins, and its end is logged.
 func TestABudgetThatEndsEarlyIsAnnounced(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(3), "epsilon=8,delta=1e-3,clip=0.5,noise=1.2")
 	s.Rounds = 12
 	var mu sync.Mutex
@@ -171,6 +174,7 @@ func TestABudgetThatEndsEarlyIsAnnounced(t *testing.T) {
 // After a repair that lost ledger entries nothing is released until the budget is reset: the error, the
 // repair and the state name the same way out.
 func TestALostLedgerNeedsAReset(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(3), runsDP)
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
@@ -245,6 +249,7 @@ func versionOf(t *testing.T, s *pb.SignedManifest) uint64 {
 // manifest stops releases: the ledger would spend budget a second time. A claim without proof does
 // nothing. The state survives a restart; the newest ledger or a reset ends it.
 func TestARestoredFolderReleasesNothing(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(3), runsDP)
 	s.Rounds = 6
 	old, newest, held := restoredFolder(t, s)
@@ -313,6 +318,7 @@ func TestARestoredFolderReleasesNothing(t *testing.T) {
 
 // Without a privacy guarantee versions continue after the proven one, and training resumes.
 func TestARestoredFolderWithoutAGuaranteeCatchesUp(t *testing.T) {
+	t.Parallel()
 	s := small(3)
 	s.Rounds = 6
 	old, _, held := restoredFolder(t, s)
@@ -332,6 +338,7 @@ func TestARestoredFolderWithoutAGuaranteeCatchesUp(t *testing.T) {
 
 // The same, if the back-up is of an earlier run.
 func TestARestoredFolderOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
 	s := small(3)
 	s.Rounds = 2
 	newest := filepath.Join(t.TempDir(), "state")

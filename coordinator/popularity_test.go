@@ -12,6 +12,7 @@ import (
 // A method that counts items tells their popularity, without evaluations and also under a privacy policy: devices
 // without a history have something to recommend. Items that fewer than three devices have are left out.
 func TestPopularityComesFromTheModel(t *testing.T) {
+	t.Parallel()
 	for name, dp := range map[string]string{"exact": "", "noisy": "epsilon=5000,delta=1e-3,clip=3"} {
 		t.Run(name, func(t *testing.T) {
 			s := small(5)
@@ -76,6 +77,7 @@ func (r *harness) count(devices []*counter, rounds int) {
 
 // With count-items devices count their items once, in a masked sum, although nobody evaluates.
 func TestItemsAreCountedWithoutEvaluations(t *testing.T) {
+	t.Parallel()
 	s := small(12)
 	s.Rounds, s.CountItems, s.Deadline = 2, true, time.Minute
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)

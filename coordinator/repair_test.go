@@ -77,6 +77,7 @@ func mend(t *testing.T, dir string) (*harness, *store.Report) {
 // command to type, the repair lists what is lost, and the run resumes. Devices accept the versions
 // that follow, and report in repeated rounds.
 func TestDamageIsFoundAndRepaired(t *testing.T) {
+	t.Parallel()
 	s := small(4)
 	s.Rounds = 6
 	whole := filepath.Join(t.TempDir(), "state")
@@ -152,6 +153,7 @@ func cutTail(t *testing.T, files []string, share float64) {
 
 // If the ledger is shorter than it was, or missing, nothing may be released.
 func TestAShortLedgerIsRefused(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(3), "epsilon=20,delta=1e-3,clip=0.5")
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
@@ -182,6 +184,7 @@ func TestAShortLedgerIsRefused(t *testing.T) {
 // After a repair that takes the model back no noise is drawn twice, the ledger has what it
 // had and more, and cohorts are others.
 func TestARepairUsesNoNoiseTwice(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(4), "epsilon=100,delta=1e-3,clip=0.5")
 	s.Deterministic, s.Rounds = false, 6
 	dir := filepath.Join(t.TempDir(), "state")
@@ -234,6 +237,7 @@ func TestARepairUsesNoNoiseTwice(t *testing.T) {
 
 // A tree that lost rounds releases nothing more: its noise would be taken off itself.
 func TestATreeThatLostRoundsStops(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(4), "epsilon=100,delta=1e-3,clip=0.5,mechanism=tree")
 	s.Deterministic, s.Rounds = false, 6
 	s.Cohort.Kind, s.Cohort.Count = "cycle", 2

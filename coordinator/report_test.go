@@ -28,6 +28,7 @@ func (r *harness) sums() (n int, sum []int64) {
 //
 //lint:size a table of what must be refused
 func TestReportsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	s := small(3)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.enrolled(3)
@@ -244,6 +245,7 @@ func TestReportsUnderDP(t *testing.T) {
 
 // Two copies of a device report at once: only the report in the sum is acknowledged as counted.
 func TestOnlyTheCountedReportIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	s := small(2)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.enrolled(2)

@@ -57,6 +57,7 @@ func TestARoundEndsAtItsGoal(t *testing.T) {
 
 // A round with fewer reports than the minimum continues after its deadline; otherwise it ends there.
 func TestARoundWaitsForItsMinimum(t *testing.T) {
+	t.Parallel()
 	s := small(4)
 	s.Rounds, s.Deadline = 1, 150*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -83,6 +84,7 @@ func TestARoundWaitsForItsMinimum(t *testing.T) {
 
 // With DP a round ends at its deadline; absent devices contribute zero.
 func TestUnderDPTheDeadlineEndsARound(t *testing.T) {
+	t.Parallel()
 	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
 	s.Rounds, s.Deadline = 1, 200*time.Millisecond
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
@@ -242,6 +244,7 @@ func TestATreeIsNeverRolledBackOrGrown(t *testing.T) {
 // New items come with rows of their own, and what is there stays as it is, with what the
 // server's rule remembers of it.
 func TestTheCatalogueGrows(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	s := small(3)
 	s.Server = aggregate.Rule{Kind: "adam", Rate: 0.01}
@@ -323,6 +326,7 @@ func TestGrowthIsExact(t *testing.T) {
 // Where more than rows of items depends on their number, growth is refused, and all is
 // as before. No method of the registry is such a one, so a plan is made to look it.
 func TestImpossibleGrowthIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(s *method.Slot) bool{
 		"another width":   func(s *method.Slot) bool { s.Dim++; return true },
 		"rows of no item": func(s *method.Slot) bool { s.Rows += 5; return !s.PerItem },
@@ -368,6 +372,7 @@ func still(t *testing.T, s Settings, warn func(string)) *Coordinator {
 
 // Old versions are swept away with all that only they need.
 func TestOldVersionsAreDeleted(t *testing.T) {
+	t.Parallel()
 	s := small(2)
 	s.Rounds, s.Server = 30, aggregate.Rule{Kind: "adam", Rate: 0.01}
 	dir := filepath.Join(t.TempDir(), "state")

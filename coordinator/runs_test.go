@@ -42,6 +42,7 @@ func (r *harness) planOf() *pb.Plan {
 // After a run another one begins for the same devices: from the last model, with pending items, in
 // rounds from 0. What belonged to the run before is gone.
 func TestAnotherRunStartsFromTheLastModel(t *testing.T) {
+	t.Parallel()
 	s := small(3)
 	s.Rounds = 2
 	dir := filepath.Join(t.TempDir(), "state")
@@ -96,6 +97,7 @@ func TestAnotherRunStartsFromTheLastModel(t *testing.T) {
 
 // A run that is not finished is not replaced: an operator ends it first, and it ends after its round.
 func TestAnUnfinishedRunIsEndedFirst(t *testing.T) {
+	t.Parallel()
 	s := small(2)
 	dir := filepath.Join(t.TempDir(), "state")
 	var warnings []string
@@ -196,6 +198,7 @@ func (r *harness) finishRun(number int) {
 // A schedule begins runs at its times. A start that is missed happens once, one that is not possible is
 // skipped, and a clock that is set repeats none.
 func TestRunsFollowASchedule(t *testing.T) {
+	t.Parallel()
 	s := small(2)
 	s.Rounds = 1
 	dir := filepath.Join(t.TempDir(), "state")
@@ -262,6 +265,7 @@ func enrolDirectly(t *testing.T, r *harness, n int) {
 
 // A coordinator that is killed while a run begins begins it once.
 func TestKilledWhileARunBegins(t *testing.T) {
+	t.Parallel()
 	for _, dp := range []string{"none", "epsilon=20,delta=1e-3,clip=0.5"} {
 		for _, point := range []string{"begun", "versioned", "published"} {
 			s := withDP(small(3), dp)
@@ -304,6 +308,7 @@ func TestKilledWhileARunBegins(t *testing.T) {
 
 // A roll back to a version of an earlier run brings its values back and repeats no round.
 func TestARollBackToAnEarlierRun(t *testing.T) {
+	t.Parallel()
 	s := small(2)
 	s.Rounds = 2
 	dir := filepath.Join(t.TempDir(), "state")
@@ -335,6 +340,7 @@ func TestARollBackToAnEarlierRun(t *testing.T) {
 // Runs that follow each other leave nothing behind but versions, evaluations and the ledger, all of a
 // bounded number.
 func TestRunsDoNotGrowTheFolder(t *testing.T) {
+	t.Parallel()
 	s := small(2)
 	s.Rounds = 1
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)

@@ -13,6 +13,7 @@ import (
 // attempt without one device would reveal the update of that device. So the round is discarded and
 // paid for, and training continues with the next one.
 func TestUnmaskedOnce(t *testing.T) {
+	t.Parallel()
 	const n, colluder = 21, 2
 	for name, dp := range map[string]string{
 		"central":     "epsilon=50,delta=1e-3,clip=0.5,min-devices=14",
@@ -54,6 +55,7 @@ func TestUnmaskedOnce(t *testing.T) {
 // A coordinator that is killed after devices were asked to reveal their shares does not ask for the
 // same round again.
 func TestKilledWhileDevicesReveal(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=14")
 	s.Masked, s.Rounds = true, 2
@@ -164,6 +166,7 @@ func TestASumOfAnInterruptedRollBackIsPaidFor(t *testing.T) {
 
 // An attempt that ends before devices reveal anything is retried.
 func TestAnAttemptBeforeRevealIsRetried(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=14")
 	s.Masked, s.Rounds, s.Deadline = true, 1, time.Second
@@ -189,6 +192,7 @@ func TestAnAttemptBeforeRevealIsRetried(t *testing.T) {
 // Half of the devices are gone: the first attempt fails for lack of devices, the next one is among those
 // that are there.
 func TestAnotherAttemptIsAmongThoseThatAreThere(t *testing.T) {
+	t.Parallel()
 	const n, here = 24, 12
 	s := bareSmall(n)
 	s.Rounds, s.Deadline = 1, time.Second

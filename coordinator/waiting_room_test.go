@@ -15,6 +15,7 @@ import (
 // A masked round ends even if a device leaves each of its attempts. That device is excluded for the
 // epoch: it assumes that its report counted.
 func TestAMaskedRoundDoesNotWaitForDevicesThatLeave(t *testing.T) {
+	t.Parallel()
 	for _, step := range []int{wire.StepAdvert, wire.StepReveal} {
 		const count, stay = privacy.MinMaskedGroup, 7
 		s := coming(4*count, count, 4, treeDP)
@@ -31,7 +32,7 @@ func TestAMaskedRoundDoesNotWaitForDevicesThatLeave(t *testing.T) {
 		for _, h := range d[count+stay : 2*count] {
 			h.leaves, h.leavesAt = pb.Kind_TRAIN, step
 		}
-		end := time.Now().Add(40 * s.Deadline)
+		end := time.Now().Add(patience)
 		var wg sync.WaitGroup
 		for _, h := range append(d[:1:1], d[count:2*count]...) { // had its turn; stay and leave
 			wg.Go(func() {
@@ -63,6 +64,7 @@ func TestAMaskedRoundDoesNotWaitForDevicesThatLeave(t *testing.T) {
 // Who has sent, in these rounds, what is in no sum has had its turn, and a round to which nobody
 // else comes ends.
 func TestARoundDoesNotWaitForExcludedDevices(t *testing.T) {
+	t.Parallel()
 	for _, masked := range []bool{false, true} {
 		count := 2
 		if masked {
@@ -76,7 +78,7 @@ func TestARoundDoesNotWaitForExcludedDevices(t *testing.T) {
 		r.c.mu.Lock()
 		r.c.collection.Participation.Exclude(3)
 		r.c.mu.Unlock()
-		for end := time.Now().Add(30 * s.Deadline); r.c.Status().Round < 1 &&
+		for end := time.Now().Add(patience); r.c.Status().Round < 1 &&
 			time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			if task := d[3].check().GetTask(); task != nil {
 				t.Fatalf("a device that was too late is asked: %v", task)
