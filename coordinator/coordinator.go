@@ -9,6 +9,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -59,6 +60,9 @@ type Options struct {
 	wall   func() time.Time                                    // the time of day
 	refuse func() error                                        // tests let a write of the store fail
 	probe  time.Duration                                       // between attempts to write to a full disk
+	slow   time.Duration                                       // after which a write counts as slow
+	watch  time.Duration                                       // between looks at the machine
+	memory func() (used, limit int64)                          // tests limit the memory
 	timer  func(time.Duration) (<-chan time.Time, func() bool) // tests end the steps of a masked round
 	hold   time.Duration                                       // of calls of masked rounds; 0 means holdCalls
 }
@@ -163,7 +167,13 @@ func Open(opt Options) (c *Coordinator, err error) {
 	if opt.refuse == nil {
 		opt.refuse = refusedWrites()
 	}
-	st, err := store.Open(opt.Dir, store.Options{Warn: opt.Warn, ProbeEvery: opt.probe, Refuse: opt.refuse})
+	if opt.memory == nil {
+		opt.memory = usedMemory
+	}
+	opt.watch = cmp.Or(opt.watch, watchEvery)
+	st, err := store.Open(opt.Dir, store.Options{
+		Warn: opt.Warn, ProbeEvery: opt.probe, Refuse: opt.refuse, SlowAfter: opt.slow,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +186,7 @@ func Open(opt Options) (c *Coordinator, err error) {
 		c.opt.Now = newClock(wallClock, func(by time.Duration) { go c.clockStepped(by) }).now
 	}
 	c.progress.trouble = c.trouble
+	c.progress.memory.read, c.progress.memory.every = opt.memory, opt.watch
 	c.latest.Store(&current{})
 	c.progress.info, c.progress.warn, c.progress.now = opt.Info, opt.Warn, c.opt.Now
 	c.progress.set(Starting, "starting")

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime/debug"
 	"runtime/metrics"
@@ -24,7 +23,7 @@ const (
 	ReadOnly     = State(store.ReadOnly)     // the folder cannot be written
 	SlowDisk     = State(store.SlowDisk)     // a write takes longer than 5 s
 	TooManyFiles = State(store.TooManyFiles) // the process may open no more files
-	LowMemory    = State(store.LowMemory)    // the process is close to its memory limit
+	LowMemory    = State(store.LowMemory)    // close to the memory limit; after 5 minutes, the coordinator stops
 	DiskError    = State(store.DiskError)    // after 5 minutes of it, the coordinator stops
 )
 
@@ -75,24 +74,32 @@ func (c *Coordinator) troubleWait() *pb.Wait {
 const (
 	troubleEvery = 5 * time.Second // between the check-ins of a device
 	watchEvery   = time.Second
+	// memoryPatience is how long the memory may be low before the coordinator stops.
+	memoryPatience = 5 * time.Minute
 )
 
-// watch tells the operator of trouble when it begins and when it ends.
-func (c *Coordinator) watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
+// watch tells the operator of trouble when it begins and when it ends. It returns an error if only a
+// restart can help, and nil when ctx is done.
+func (c *Coordinator) watch(ctx context.Context) error {
+	tick := time.NewTicker(c.opt.watch)
 	defer tick.Stop()
-	was, since, warned := State(""), time.Now(), false
+	was, since, warned := State(""), c.now(), false
 	for {
 		state, message := c.trouble()
+		lasted := c.now().Sub(since)
 		if state != was {
 			if was != "" {
-				c.opt.Warn(fmt.Sprintf("%s is over after %v", was, time.Since(since).Round(time.Second)))
+				c.opt.Warn(fmt.Sprintf("%s is over after %v", was, lasted.Round(time.Second)))
 			}
 			if state != "" {
 				c.opt.Warn(fmt.Sprintf("%s: %s", state, message))
 				c.progress.count("faults", 1)
 			}
-			was, since = state, time.Now()
+			was, since, lasted = state, c.now(), 0
+		}
+		if state == LowMemory && lasted > memoryPatience {
+			return fmt.Errorf("%s for %v: %s; start it again, with more memory or fewer devices in a round",
+				state, lasted.Round(time.Second), message)
 		}
 		h := c.st.Health()
 		if scarce := h.Size > 0 && h.Free < 3*min(store.Reserve, h.Size/20); scarce != warned {
@@ -103,7 +110,7 @@ func (c *Coordinator) watch(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
 	}
@@ -122,8 +129,11 @@ func (c *Coordinator) releaseWrites(done <-chan struct{}) {
 	}
 }
 
-// memory compares what the process uses with its limit (GOMEMLIMIT).
+// memory compares what the process uses with its limit: GOMEMLIMIT, or what tacit serve sets.
 type memory struct {
+	read  func() (used, limit int64)
+	every time.Duration // between readings
+
 	mu   sync.Mutex
 	at   time.Time
 	full bool
@@ -133,20 +143,33 @@ type memory struct {
 func (m *memory) low() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if time.Since(m.at) < watchEvery {
+	if time.Since(m.at) < m.every {
 		return m.full
 	}
 	m.at = time.Now()
-	limit := debug.SetMemoryLimit(-1)
-	if limit == math.MaxInt64 {
-		m.full = false
-		return false
-	}
-	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(s)
-	share := float64(s[0].Value.Uint64()-s[1].Value.Uint64()) / float64(limit)
+	used, limit := m.read()
+	share := float64(used) / float64(limit)
 	m.full = share > 0.95 || m.full && share > 0.85
 	return m.full
+}
+
+// usedMemory is the memory that a collection of garbage does not free, and the limit of the process. What can be
+// freed does not count: without need, the runtime lets garbage grow up to the limit.
+func usedMemory() (used, limit int64) {
+	s := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/unused:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(s)
+	used = int64(s[0].Value.Uint64() + s[1].Value.Uint64())
+	for _, heap := range s[2:] {
+		used -= int64(heap.Value.Uint64())
+	}
+	return used, debug.SetMemoryLimit(-1)
 }
 
 // clock is the time of day at the start, and advances with the monotonic clock: if somebody sets the

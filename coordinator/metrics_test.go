@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -204,5 +205,31 @@ func TestReadOnlyOperatorsDoNotSeeTheSample(t *testing.T) {
 	}
 	if all := r.metrics(); all["tacit_round_reports"] != nil || all["tacit_round_reports_expected"] != nil {
 		t.Error("the metrics show the sample")
+	}
+}
+
+// The metrics show every state: allStates has all constants of type State.
+func TestMetricsKnowAllStates(t *testing.T) {
+	constant := regexp.MustCompile(`(?m)^\t(\w+)\s+(?:State\s+= |= State\()`)
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range constant.FindAllStringSubmatch(string(b), -1) {
+			names = append(names, m[1])
+		}
+	}
+	known := map[State]bool{}
+	for _, s := range allStates {
+		known[s] = true
+	}
+	if len(names) < 18 || len(known) != len(names) || len(allStates) != len(names) {
+		t.Errorf("the constants of type State are %v, and allStates has %d: %v", names, len(allStates), allStates)
 	}
 }

@@ -29,16 +29,25 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return nil
 	case <-c.ready:
 	}
-	go c.watch(ctx)
 	ended := make(chan struct{})
 	defer close(ended)
 	defer context.AfterFunc(ctx, func() { c.releaseWrites(ended) })()
-	var saver sync.WaitGroup
-	saver.Go(func() { c.saveSeen(ctx) })
+	var beside sync.WaitGroup
+	var failed error
+	beside.Go(func() { c.saveSeen(ctx) })
+	beside.Go(func() {
+		if failed = c.watch(ctx); failed != nil {
+			cancel()
+		}
+	})
 	err := c.loop(ctx)
 	interrupted := ctx.Err() != nil && errors.Is(err, store.ErrInterrupted)
 	cancel()
-	saver.Wait()
+	beside.Wait()
+	if failed != nil {
+		c.noteEnd(failed)
+		return failed
+	}
 	if errors.Is(err, context.Canceled) || interrupted {
 		return nil
 	}

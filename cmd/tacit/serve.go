@@ -159,6 +159,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 	if err := a.setLog(&f.logs); err != nil {
 		return err
 	}
+	a.limitMemory("/")
+	a.warnOfTests()
 	if err := coordinator.CheckSchedule(f.schedule); err != nil {
 		return input(fmt.Errorf("--%w", err), "")
 	}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package fleet_test
 
 import (
@@ -5,8 +7,6 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
-
-	"github.com/tacit-rec/tacit/data"
 )
 
 // A round of 300 devices over sockets, with everything on disk. It reports load-independent counts of what a
@@ -46,27 +46,4 @@ func used(b *testing.B) float64 {
 		b.Fatal(err)
 	}
 	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
-}
-
-func splitOf(t testing.TB, text string) *data.Split { return splitBy(t, "deployed", text) }
-
-func splitBy(t testing.TB, protocol, text string) *data.Split {
-	t.Helper()
-	cfg, err := data.ParseWorld(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := data.NewWorld(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := data.ProtocolNamed(protocol)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := data.NewSplit(w, p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
