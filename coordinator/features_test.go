@@ -70,7 +70,7 @@ func TestACoordinatorKeepsNoFeaturesOfUsers(t *testing.T) {
 	see(r.c.catalogue.Features())
 	again, _ := r.model()
 	if string(again.Features.Hash) != string(m.Features.Hash) ||
-		len(r.c.settings().message(r.c.plan, r.c.catalogue.Features(), "").Features) != 5 {
+		len(r.c.settings().message(r.c.plan, r.c.catalogue.Features()).Features) != 5 {
 		t.Error("the features are others after a start")
 	}
 }

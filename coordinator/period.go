@@ -3,7 +3,9 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -30,6 +32,10 @@ func (c *Coordinator) checkPeriod(s *Settings) error {
 		what, was, is string
 	}{
 		{"dp", textOf(now.DP), textOf(s.DP)},
+		{"method", now.Method, s.Method},
+		{"params", paramsText(now.Params), paramsText(s.Params)},
+		{"secagg", fmt.Sprint(now.Masked), fmt.Sprint(s.Masked)},
+		{"server rate", fmt.Sprint(now.Server.Rate), fmt.Sprint(s.Server.Rate)},
 		{"runs", fmt.Sprint(max(1, now.Runs)), fmt.Sprint(max(1, s.Runs))},
 		{"rounds", fmt.Sprint(now.Rounds), fmt.Sprint(s.Rounds)},
 		{"cohort", textOf(now.Cohort), textOf(s.Cohort)},
@@ -45,6 +51,18 @@ func (c *Coordinator) checkPeriod(s *Settings) error {
 		return fmt.Errorf("the privacy budget covers %d of %d runs of this period already; %s", runs, most, resetHint)
 	}
 	return nil
+}
+
+// paramsText is the text of a method's parameters.
+func paramsText(params map[string]string) string {
+	if len(params) == 0 {
+		return "default"
+	}
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(params)) {
+		out = append(out, k+"="+params[k])
+	}
+	return strings.Join(out, ",")
 }
 
 // checkStart reports why a prepared run cannot begin.

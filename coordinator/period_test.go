@@ -65,6 +65,19 @@ func TestRunsShareOneBudget(t *testing.T) {
 	if err := r.c.BeginNext(); err == nil || !strings.Contains(err.Error(), "tacit admin reset-budget") {
 		t.Errorf("a third run: %v", err)
 	}
+	for want, change := range map[string]func(s *Settings){
+		"method = fedavg": func(s *Settings) { s.Method = "fedavg" },
+		"dim=4":           func(s *Settings) { s.Params = map[string]string{"dim": "4"} },
+		"devices = 4":     func(s *Settings) { s.Devices = 4 },
+		"server rate = 2": func(s *Settings) { s.Server.Rate = 2 },
+	} {
+		other := s
+		change(&other)
+		if err := r.c.checkPeriod(&other); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "reset-budget") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
 	other := s
 	other.Rounds = 3
 	if err := r.c.BeginRun(&other, nil); err == nil || !strings.Contains(err.Error(), "rounds = 3") {

@@ -235,11 +235,11 @@ func (s *Settings) MaxInteger(items int) (int64, error) {
 }
 
 // message is the plan as devices receive it.
-func (s *Settings) message(p *local.Plan, features *rows.Features, guarantee string) *pb.Plan {
+func (s *Settings) message(p *local.Plan, features *rows.Features) *pb.Plan {
 	out := &pb.Plan{
 		Method: s.Method, Items: uint32(p.Items), Users: uint32(s.Devices), Rounds: uint32(s.Rounds),
 		Batch: uint32(s.Batch), Negatives: uint32(s.Negatives),
-		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked, Guarantee: guarantee,
+		Seed: s.Seed, Keep: s.Keep, Cover: "dense", Masked: s.Masked,
 		Bits:        uint32(s.bits()),
 		ReportEvery: uint32(s.reportEvery()),
 		Policy:      textOf(s.DP), Cohort: textOf(s.Cohort), ServerRate: s.Server.Rate,

@@ -21,7 +21,7 @@ func (c *Coordinator) save(outcome models.Outcome, rolledBack bool) error {
 	e := c.engine
 	features := c.catalogue.Features()
 	run := c.latest.Load()
-	plan := run.settings.message(c.plan, features, c.guarantee())
+	plan := run.settings.message(c.plan, features)
 	plan.Continues = run.continues
 	s := &models.Snapshot{
 		Now: c.now(), Run: models.Run{Number: run.number}, Round: e.Next, Rollbacks: c.rollbacks.count,

@@ -3,12 +3,10 @@ package device
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/privacy/account"
 )
 
 // spending is what a device keeps to hold a coordinator to its guarantee. All of it is saved with the
@@ -31,42 +29,6 @@ type reportLimit struct {
 	ReportEvery uint32 `json:"every"`
 	Rounds      uint32 `json:"rounds"`
 	Round       uint32 `json:"round"`
-}
-
-// Tally is what the device itself counts since it enrolled.
-type Tally struct {
-	Reports     int `json:"reports"`     // training reports that the device made
-	Evaluations int `json:"evaluations"` // evaluations that it answered
-	Rounds      int `json:"rounds"`      // rounds that were released, with or without it
-	Runs        int `json:"runs"`        // runs that it has seen
-	Resets      int `json:"resets"`      // resets of the privacy budget that it has seen
-	// Epsilon is an upper bound on what all these releases reveal about the device, at Delta. Both are 0
-	// without differential privacy.
-	Epsilon float64 `json:"epsilon"`
-	Delta   float64 `json:"delta"`
-}
-
-// tally is a Tally with the releases that its epsilon is computed from.
-type tally struct {
-	Tally
-	Events events `json:"events,omitempty"`
-}
-
-// events are releases. A device sees few different ones: the noise of a policy, and one for each reset or
-// change of the population.
-type events []account.Event
-
-// with returns the events and one more; equal ones are merged.
-func (es events) with(e account.Event) events {
-	for i, like := range es {
-		like.Rounds = e.Rounds
-		if like == e {
-			es = slices.Clone(es)
-			es[i].Rounds += e.Rounds
-			return es
-		}
-	}
-	return append(slices.Clip(es), e)
 }
 
 // checkOrder returns an error if a manifest goes back: versions and run numbers never decrease, and each
@@ -100,23 +62,26 @@ func (s *spending) checkPlan(g *Guarantee) error {
 	if !old.On() || old.Period != g.Period {
 		return nil
 	}
-	differs := func(what string, before, now any) error {
-		return refuse("within budget period %d its %s changed from %v to %v; only a reset of the budget may change it",
-			g.Period, what, before, now)
-	}
-	switch {
-	case g.Policy != old.Policy:
-		return differs("privacy policy", old.Policy, g.Policy)
-	case g.Cohort != old.Cohort:
-		return differs("cohort", old.Cohort, g.Cohort)
-	case g.Runs != old.Runs:
-		return differs("number of runs", old.Runs, g.Runs)
-	case g.Rounds != old.Rounds:
-		return differs("number of rounds", old.Rounds, g.Rounds)
-	case g.Evaluations != old.Evaluations:
-		return differs("number of evaluations", old.Evaluations, g.Evaluations)
-	case g.Run < old.Run:
-		return differs("run", old.Run, g.Run)
+	for _, x := range []struct {
+		what        string
+		before, now any
+	}{
+		{"privacy policy", old.Policy, g.Policy},
+		{"method", old.Method, g.Method},
+		{"parameters", old.Params, g.Params},
+		{"number of devices", old.Devices, g.Devices},
+		{"cohort", old.Cohort, g.Cohort},
+		{"masks", old.Masked, g.Masked},
+		{"server's step size", old.ServerRate, g.ServerRate},
+		{"number of runs", old.Runs, g.Runs},
+		{"number of rounds", old.Rounds, g.Rounds},
+		{"number of evaluations", old.Evaluations, g.Evaluations},
+		{"run", max(old.Run, g.Run), g.Run},
+	} {
+		if x.before != x.now {
+			return refuse("within budget period %d its %s changed from %v to %v; only a reset of the budget may "+
+				"change it", g.Period, x.what, x.before, x.now)
+		}
 	}
 	return nil
 }
@@ -124,89 +89,29 @@ func (s *spending) checkPlan(g *Guarantee) error {
 // adopt notes that the device has the model of a new manifest; old is nil for its first one. It returns
 // what the owner should know.
 func (s *spending) adopt(old, m *pb.Manifest, g *Guarantee, k *privacy.Stack) (news string) {
-	s.Tally.release(old, m, k)
 	before := s.Guarantee
+	s.Tally.release(old, m, before, k)
 	s.Guarantee = g
-	if old == nil {
+	if old == nil || m.BudgetPeriod <= old.BudgetPeriod {
 		return ""
 	}
-	if m.BudgetPeriod > old.BudgetPeriod {
-		s.Trained, s.Evaluated, s.Answered = 0, 0, nil
-		if old.BudgetPeriod == 0 { // the first run with a privacy guarantee
-			return ""
-		}
-		s.Tally.Resets++
-		if before.On() {
-			return fmt.Sprintf("the operator has reset the privacy budget: period %d begins, and what it releases "+
-				"adds to epsilon %.3g of period %d", g.Period, before.Epsilon, before.Period)
-		}
+	s.Trained, s.Evaluated, s.Answered = 0, 0, nil
+	if old.BudgetPeriod == 0 { // the first run with a privacy guarantee
+		return ""
 	}
-	return ""
-}
-
-// release counts the rounds between two manifests. It assumes that every round of a run that the device
-// has missed was released.
-func (y *tally) release(old, m *pb.Manifest, k *privacy.Stack) {
-	rounds := int(m.Round)
-	if k != nil {
-		rounds = k.Rounds
+	s.Tally.Resets++
+	change := "with the same privacy policy, " + g.Policy
+	if before.policy() != g.Policy {
+		change = fmt.Sprintf("and the privacy policy changes from %s to %s", before.policy(), g.Policy)
 	}
-	switch {
-	case old == nil:
-		y.Runs++
-		y.add(k, int(m.Round), int(m.Round))
-	case bytes.Equal(old.Run, m.Run):
-		y.add(k, int(old.Round), int(m.Round))
-	default:
-		y.Runs++
-		y.add(k, int(old.Round), rounds)
-		y.addRuns(k, rounds, int64(m.RunNumber-old.RunNumber)-1)
-		y.add(k, 0, int(m.Round))
+	if !g.On() {
+		change += ", so its reports have no privacy guarantee"
 	}
-}
-
-// addRuns counts whole runs.
-func (y *tally) addRuns(k *privacy.Stack, rounds int, runs int64) {
-	if runs < 1 {
-		return
+	spent := ""
+	if before.On() {
+		spent = fmt.Sprintf("; what it releases adds to epsilon %.3g of period %d", before.Epsilon, before.Period)
 	}
-	one := tally{}
-	one.add(k, 0, rounds)
-	y.Rounds += one.Rounds * int(runs)
-	for _, e := range one.Events {
-		e.Rounds *= runs
-		y.Events = y.Events.with(e)
-	}
-}
-
-// add counts rounds from one to before another.
-func (y *tally) add(k *privacy.Stack, from, to int) {
-	y.Rounds += max(to-from, 0)
-	if k == nil {
-		return
-	}
-	if k.Mechanism == privacy.Tree { // a tree is paid for when it starts
-		from -= from % k.Epoch
-		to = max(to, from+1)
-	}
-	for t := from; t < to; t++ {
-		if e, spends, err := k.Spends(t); err == nil && spends {
-			y.Events = y.Events.with(e)
-		}
-	}
-}
-
-// total returns the tally with its epsilon.
-func (s *spending) total() Tally {
-	out := s.Tally.Tally
-	if len(s.Tally.Events) == 0 || !s.Guarantee.On() {
-		return out
-	}
-	options := account.Options{Accountant: account.RDP}
-	if r, err := account.Epsilon(s.Guarantee.Delta, options, s.Tally.Events...); err == nil {
-		out.Epsilon, out.Delta = r.Epsilon, s.Guarantee.Delta
-	}
-	return out
+	return fmt.Sprintf("the operator has reset the privacy budget: period %d begins, %s%s", g.Period, change, spent)
 }
 
 // mayReport returns an error if a new report would exceed what the guarantee covers.

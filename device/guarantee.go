@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
@@ -27,6 +28,19 @@ type Guarantee struct {
 	Rounds      uint32  `json:"rounds"`  // of a run
 	Evaluations uint32  `json:"evaluations"`
 	Cohort      string  `json:"cohort"`
+	Devices     uint32  `json:"devices"` // planned number
+	Method      string  `json:"method"`
+	Params      string  `json:"params"`
+	Masked      bool    `json:"masked"`
+	ServerRate  float64 `json:"server_rate"`
+}
+
+// policy is the privacy policy as text; none before the first plan.
+func (g *Guarantee) policy() string {
+	if g == nil {
+		return "none"
+	}
+	return g.Policy
 }
 
 // On reports whether there is a guarantee.
@@ -115,8 +129,13 @@ func (v *vetted) describe(m *pb.Manifest) (*Guarantee, error) {
 	p := v.spec
 	g := &Guarantee{
 		Policy: "none", Period: m.BudgetPeriod, Run: m.RunInPeriod, Runs: max(p.Runs, 1), Rounds: p.Rounds,
-		Evaluations: p.Evaluations, Cohort: p.Cohort,
+		Evaluations: p.Evaluations, Cohort: p.Cohort, Devices: p.Users, Method: p.Method, Masked: p.Masked,
+		ServerRate: p.ServerRate,
 	}
+	for _, s := range p.Params {
+		g.Params += fmt.Sprintf("%s=%q ", s.Key, s.Value)
+	}
+	g.Params = strings.TrimSpace(g.Params)
 	if k != nil {
 		g.Policy, g.Epsilon, g.Delta, g.Against = p.Policy, k.Total.Epsilon, k.Delta, k.Against()
 	}

@@ -156,10 +156,7 @@ func checkPlan(p *pb.Plan) error {
 			return err
 		}
 	}
-	if err := text(p.Policy, "the privacy policy of the plan", 8*maxTextBytes, true); err != nil {
-		return err
-	}
-	return text(p.Guarantee, "the privacy guarantee of the plan", 8*maxTextBytes, true)
+	return text(p.Policy, "the privacy policy of the plan", 8*maxTextBytes, true)
 }
 
 // numbers returns the total size of all slots of a plan.

@@ -108,11 +108,17 @@ func tallyText(about *device.About) string {
 	y := about.Tally
 	text := fmt.Sprintf("%s and %s in %s of %s", count(y.Reports, "report"), count(y.Evaluations, "evaluation"),
 		count(y.Rounds, "released round"), count(y.Runs, "run"))
-	if about.Guarantee.On() {
-		text += fmt.Sprintf("; epsilon at most %.3g at delta %.3g", y.Epsilon, y.Delta)
+	if y.Epsilon > 0 {
+		text += fmt.Sprintf("; epsilon %.3g at delta %.3g", y.Epsilon, y.Delta)
+	}
+	if y.Incomplete {
+		text += ", perhaps more: the device has missed some"
 	}
 	if y.Resets > 0 {
 		text += fmt.Sprintf(", with %s of the budget", count(y.Resets, "reset"))
+	}
+	if y.Epsilon > 0 && y.Unprotected > 0 {
+		text += fmt.Sprintf("; %s had no differential privacy", count(y.Unprotected, "round"))
 	}
 	return text
 }

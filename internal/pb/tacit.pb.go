@@ -1290,7 +1290,6 @@ type Plan struct {
 	Features      []string               `protobuf:"bytes,11,rep,name=features,proto3" json:"features,omitempty"`                           // columns that a device must have
 	Masked        bool                   `protobuf:"varint,12,opt,name=masked,proto3" json:"masked,omitempty"`                              // updates are summed under masks
 	Policy        string                 `protobuf:"bytes,13,opt,name=policy,proto3" json:"policy,omitempty"`                               // the privacy policy as text, or "none"
-	Guarantee     string                 `protobuf:"bytes,14,opt,name=guarantee,proto3" json:"guarantee,omitempty"`                         // the privacy guarantee in words
 	Shape         []uint64               `protobuf:"varint,15,rep,packed,name=shape,proto3" json:"shape,omitempty"`                         // rows and width of each slot; both sides must agree
 	ReportEvery   uint32                 `protobuf:"varint,16,opt,name=report_every,json=reportEvery,proto3" json:"report_every,omitempty"` // a device reports in at most one of this many consecutive rounds; 0 means no limit
 	Runs          uint32                 `protobuf:"varint,18,opt,name=runs,proto3" json:"runs,omitempty"`                                  // runs that the privacy guarantee covers; 0 means 1
@@ -1421,13 +1420,6 @@ func (x *Plan) GetMasked() bool {
 func (x *Plan) GetPolicy() string {
 	if x != nil {
 		return x.Policy
-	}
-	return ""
-}
-
-func (x *Plan) GetGuarantee() string {
-	if x != nil {
-		return x.Guarantee
 	}
 	return ""
 }
@@ -2774,7 +2766,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\x05patch\x18\x03 \x01(\v2\x0e.tacit.v1.BlobR\x05patch\"0\n" +
 	"\x04Blob\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xe2\x04\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xca\x04\n" +
 	"\x04Plan\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12)\n" +
 	"\x06params\x18\x02 \x03(\v2\x11.tacit.v1.SettingR\x06params\x12\x14\n" +
@@ -2789,8 +2781,7 @@ const file_tacit_proto_rawDesc = "" +
 	" \x01(\tR\x05cover\x12\x1a\n" +
 	"\bfeatures\x18\v \x03(\tR\bfeatures\x12\x16\n" +
 	"\x06masked\x18\f \x01(\bR\x06masked\x12\x16\n" +
-	"\x06policy\x18\r \x01(\tR\x06policy\x12\x1c\n" +
-	"\tguarantee\x18\x0e \x01(\tR\tguarantee\x12\x14\n" +
+	"\x06policy\x18\r \x01(\tR\x06policy\x12\x14\n" +
 	"\x05shape\x18\x0f \x03(\x04R\x05shape\x12!\n" +
 	"\freport_every\x18\x10 \x01(\rR\vreportEvery\x12\x12\n" +
 	"\x04runs\x18\x12 \x01(\rR\x04runs\x12\x16\n" +
@@ -2801,7 +2792,7 @@ const file_tacit_proto_rawDesc = "" +
 	"\n" +
 	"group_size\x18\x16 \x01(\rR\tgroupSize\x12\x1c\n" +
 	"\tcontinues\x18\x17 \x01(\bR\tcontinues\x12\x12\n" +
-	"\x04bits\x18\x11 \x01(\rR\x04bits\"1\n" +
+	"\x04bits\x18\x11 \x01(\rR\x04bitsJ\x04\b\x0e\x10\x0f\"1\n" +
 	"\aSetting\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"6\n" +
