@@ -58,9 +58,21 @@ func (c *Coordinator) noteLastReport(id uint32, last *pb.LastReport) {
 	c.collection.History.NoteLost(id, last.Round)
 }
 
+// deviceMessages are for the users of devices, in states whose message tells the operator what to do.
+var deviceMessages = map[State]string{
+	WaitingForRun: "no run has begun",
+	BudgetSpent:   "the privacy budget is spent: the device reports nothing more unless the operator resets it",
+	Stopped:       "the operator's attention is required: the run cannot continue",
+	Outdated: "training waits for the operator: the coordinator lacks a part of what was released, perhaps because " +
+		"it was restored from a back-up",
+}
+
 // reason is why a device has nothing to do.
 func (c *Coordinator) reason(id uint32) string {
-	_, message := c.progress.get()
+	state, message := c.progress.get()
+	if text, ok := deviceMessages[state]; ok {
+		return text
+	}
 	cohort := &c.settings().Cohort
 	done := c.models.Round()
 	s := c.settings()

@@ -55,6 +55,11 @@ func TestACopiedFolderIsNoticed(t *testing.T) {
 		if m := r.c.Status().Message; !strings.Contains(m, "another copy") || !strings.Contains(m, "reset-budget") {
 			t.Errorf("the operator reads %q", m)
 		}
+		for _, h := range d[:2] {
+			if w := h.check().GetWait(); strings.Contains(w.GetReason(), "tacit admin") || w.GetReason() == "" {
+				t.Errorf("a device shows its user %q", w.GetReason())
+			}
+		}
 		if rounds != 4 {
 			r.stop()
 			continue

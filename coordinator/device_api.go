@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -200,7 +201,7 @@ func (d deviceAPI) waitForProof(id uint32, now time.Time) *pb.Wait {
 	d.devices.Seen(id, now, after)
 	return &pb.Wait{
 		AfterMs: uint32(after.Milliseconds()), State: string(state),
-		Reason: "the device has a model that the coordinator does not know",
+		Reason: cmp.Or(deviceMessages[state], "the device has a model that the coordinator does not know"),
 	}
 }
 

@@ -152,6 +152,17 @@ func TestADeviceThatLeftReturnsWithItsID(t *testing.T) {
 	}
 }
 
+// A device that is revoked while its return is being written stays revoked.
+func TestAReturnDoesNotEndARevocation(t *testing.T) {
+	r := enrolled(2, time.Now())
+	r.apply(change{Op: opLeave, ID: 0})
+	r.apply(change{Op: opRevoke, ID: 0})
+	r.apply(change{Op: opEnrol, ID: 0, Key: key(0), At: time.Now().Unix()})
+	if n, _ := r.Count(); n != 1 || r.Barred(0) != Revoked {
+		t.Errorf("%d devices are enrolled; the revoked one is %q", n, r.Barred(0))
+	}
+}
+
 // A check-in allocates nothing, however many devices are enrolled.
 func TestACheckInAllocatesNothing(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)

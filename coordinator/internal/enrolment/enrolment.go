@@ -64,7 +64,7 @@ type Registry struct {
 	changed   chan struct{} // closed and replaced when the set of active devices may have changed
 	active    activeCache
 	last      time.Time // of the last enrolment since the start
-	programs  []string  // of devices, by number
+	programs  []program // of devices, by number
 	savedSeen string    // log with the last list of when devices were seen
 
 	ledgerLines func() int // may be nil
@@ -345,7 +345,7 @@ func (r *Registry) applyEnrolment(c change) {
 		r.idOf[d.key] = c.ID
 		r.active.add(c.ID)
 		r.members++
-	} else {
+	} else if d.barred == Left { // it may have been revoked while the change was written
 		r.bar(d, "", "")
 	}
 	d.enrolled, r.last = c.At, time.Unix(c.At, 0)

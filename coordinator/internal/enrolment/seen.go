@@ -18,7 +18,7 @@ const (
 	seenEvery = time.Hour
 	// A device that was last seen this long before a start is overdue until it checks in.
 	longAway = 6 * time.Hour
-	// maxPrograms bounds the programs that are remembered; later ones are shown as unknown.
+	// maxPrograms bounds the programs that are remembered at a time; others are shown as unknown.
 	maxPrograms = 1000
 )
 
@@ -57,9 +57,9 @@ func (r *Registry) SaveSeen(now time.Time) error {
 // appendSeen encodes the programs by number, then for each device its ID, hour and program.
 func (r *Registry) appendSeen(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(r.programs)))
-	for _, text := range r.programs {
-		b = binary.AppendUvarint(b, uint64(len(text)))
-		b = append(b, text...)
+	for _, p := range r.programs {
+		b = binary.AppendUvarint(b, uint64(len(p.name)))
+		b = append(b, p.name...)
 	}
 	for _, id := range r.active.ids {
 		d := r.devices[id]
@@ -100,41 +100,56 @@ func (r *Registry) readSeen(b []byte) error {
 		if n > uint64(len(b)) {
 			return bad
 		}
-		r.programs = append(r.programs, string(b[:n]))
+		r.programs = append(r.programs, program{name: string(b[:n])})
 		b = b[n:]
 	}
 	for len(b) > 0 {
-		id, hour, program := next(), next(), next()
-		if id >= 1<<32 || hour > 1<<40 || program > uint64(len(r.programs)) {
+		id, hour, number := next(), next(), next()
+		if id >= 1<<32 || hour > 1<<40 || number > uint64(len(r.programs)) {
 			return bad
 		}
 		if d := r.devices[uint32(id)]; d != nil {
 			d.seen.Store(int64(hour) * int64(seenEvery))
-			d.program.Store(uint32(program))
+			d.program.Store(uint32(number))
+			if number > 0 {
+				r.programs[number-1].devices++
+			}
 		}
 	}
 	return nil
 }
 
+// program is a program that devices use. A device uses one, so no device can fill the list.
+type program struct {
+	name    string
+	devices int
+}
+
 // NoteSoftware notes the program of a device: at most 200 printable characters.
 func (r *Registry) NoteSoftware(id uint32, software string) {
-	if software == "" {
-		return
-	}
+	name := bounded(software)
 	r.mu.RLock()
 	d := r.devices[id]
-	known := d != nil && r.programOf(d) == software
+	same := d != nil && r.programOf(d) == name
 	r.mu.RUnlock()
-	if d == nil || known {
+	if name == "" || d == nil || same {
 		return
 	}
-	software = bounded(software)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := slices.Index(r.programs, software)
+	if old := d.program.Load(); old > 0 {
+		r.programs[old-1].devices--
+	}
+	i := slices.IndexFunc(r.programs, func(p program) bool { return p.name == name })
+	if i < 0 {
+		i = slices.IndexFunc(r.programs, func(p program) bool { return p.devices == 0 })
+	}
 	if i < 0 && len(r.programs) < maxPrograms {
 		i = len(r.programs)
-		r.programs = append(r.programs, software)
+		r.programs = append(r.programs, program{})
+	}
+	if i >= 0 {
+		r.programs[i] = program{name, r.programs[i].devices + 1}
 	}
 	d.program.Store(uint32(i + 1))
 }
@@ -142,7 +157,7 @@ func (r *Registry) NoteSoftware(id uint32, software string) {
 // programOf is the program of a device; empty if it is unknown.
 func (r *Registry) programOf(d *device) string {
 	if i := d.program.Load(); i > 0 {
-		return r.programs[i-1]
+		return r.programs[i-1].name
 	}
 	return ""
 }

@@ -1,6 +1,8 @@
 package enrolment
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -45,6 +47,21 @@ func TestLastSeenSurvivesARestart(t *testing.T) {
 	}
 	if all := r.Devices(time.Now(), 1, 1); len(all) != 1 || all[0].ID != 1 {
 		t.Errorf("the second page: %+v", all)
+	}
+}
+
+// A device that names another program in each check-in leaves room for those of the others.
+func TestADeviceHasOneProgram(t *testing.T) {
+	r := enrolled(3, time.Now())
+	for i := range 2 * maxPrograms {
+		r.NoteSoftware(1, fmt.Sprint("program ", i))
+	}
+	r.NoteSoftware(2, strings.Repeat("x", 300))
+	r.NoteSoftware(0, "tacit")
+	all := r.Devices(time.Now(), 0, 10)
+	if all[0].Software != "tacit" || all[1].Software != fmt.Sprint("program ", 2*maxPrograms-1) ||
+		all[2].Software != strings.Repeat("x", 200) || len(r.programs) > 4 {
+		t.Errorf("%d programs: %+v", len(r.programs), all)
 	}
 }
 
