@@ -60,3 +60,13 @@ func replace(path string, mode, folder fs.FileMode, write func(io.Writer) error)
 	}
 	return os.Rename(f.Name(), path)
 }
+
+// SyncDir waits until the names of the files in a folder are on disk.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

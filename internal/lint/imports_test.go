@@ -54,7 +54,7 @@ var table = map[string]row{
 
 	"internal/engine/round": {may: list("privacy/account internal/engine/aggregate internal/engine/local method " +
 		"privacy " +
-		"internal/base/rows vec internal/base/rng internal/atomicfile")},
+		"internal/base/rows vec internal/base/rng internal/atomicfile internal/chainlog")},
 	"sim": {may: list("privacy/account privacy privacy/secagg internal/engine/round " +
 		"internal/engine/local data internal/base/metrics internal/engine/aggregate method internal/base/rows vec " +
 		"internal/base/rng")},
@@ -93,7 +93,7 @@ var table = map[string]row{
 	"coordinator/internal/enrolment":   {may: list("coordinator/internal/batch internal/store wire")},
 	"internal/openmetrics":             {may: none},
 	"internal/openmetrics/metricstest": {may: none}, // for tests
-	"coordinator/internal/audit":       {may: none},
+	"coordinator/internal/audit":       {may: list("internal/chainlog")},
 	"coordinator/internal/operators":   {may: list("internal/store")},
 	"coordinator": {may: list("coordinator/internal/audit coordinator/internal/operators internal/openmetrics " +
 		"coordinator/internal/budget coordinator/internal/catalogue " +
@@ -145,6 +145,7 @@ var table = map[string]row{
 	"internal/lint":       {},
 	"internal/naive":      {may: list("data")},
 	"internal/atomicfile": {may: none},
+	"internal/chainlog":   {may: list("internal/atomicfile")},
 	"vec/gen":             {may: none}, // a module of its own, that writes vec's assembly
 	"vec/gen/neon":        {may: none},
 }

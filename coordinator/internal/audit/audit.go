@@ -4,18 +4,17 @@
 package audit
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/tacit-rec/tacit/internal/chainlog"
 )
 
 // File is the name of the log in a state folder.
@@ -29,18 +28,16 @@ type Call struct {
 	Remote   string          `json:"remote"` // address
 }
 
-// Entry is a line of the log. Hash is the hash of the line with an empty Hash; Before is the hash of the
-// line before.
+// Entry is a line of the log.
 type Entry struct {
-	N    int       `json:"n"`
+	chainlog.Link
 	Time time.Time `json:"time"`
 	Call
-	Outcome string `json:"outcome"`               // started, ok or an error code
-	Of      *int   `json:"of,omitempty"`          // with an outcome: the line of its start
-	Crash   bool   `json:"after_crash,omitempty"` // the line before is incomplete
-	Before  string `json:"before"`
-	Hash    string `json:"hash"`
+	Outcome string `json:"outcome"`      // started, ok or an error code
+	Of      *int   `json:"of,omitempty"` // with an outcome: the line of its start
 }
+
+func newEntry() chainlog.Entry { return &Entry{} }
 
 // Started is the outcome of a call that has not ended, or that a crash interrupted.
 const Started = "started"
@@ -48,47 +45,23 @@ const Started = "started"
 // maxArgs is the largest body that a line holds; of a larger one it holds size and hash.
 const maxArgs = 1 << 10
 
-// maxLine is larger than any line.
-const maxLine = 1 << 16
-
 // Log is an open log. Its methods may be called from many goroutines.
 type Log struct {
 	path string
 	now  func() time.Time
 
-	mu    sync.Mutex
-	f     *os.File
-	n     int
-	last  string
-	crash bool // the file ends with an incomplete line
-	err   error
+	mu  sync.Mutex
+	log *chainlog.Log
 }
 
-// Open opens or creates the log of a folder. It reads the whole log; Verify reports damage.
+// Open opens or creates the log of a folder. It reads the whole log; Read reports damage.
 func Open(dir string, now func() time.Time) (*Log, error) {
-	l := &Log{path: filepath.Join(dir, File), now: now}
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	path := filepath.Join(dir, File)
+	log, err := chainlog.Open(path, 0o600, newEntry, func(chainlog.Entry, *chainlog.Damage) error { return nil })
 	if err != nil {
 		return nil, err
 	}
-	l.f = f
-	err = each(f, func(line []byte, whole bool) error {
-		var e Entry
-		l.crash = json.Unmarshal(line, &e) != nil
-		if !l.crash {
-			l.n, l.last = e.N+1, e.Hash
-		}
-		if !whole {
-			_, err := f.WriteString("\n")
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", l.path, err)
-	}
-	return l, nil
+	return &Log{path: path, now: now, log: log}, nil
 }
 
 // Close closes the file.
@@ -96,7 +69,7 @@ func (l *Log) Close() error {
 	if l == nil {
 		return nil
 	}
-	return l.f.Close()
+	return l.log.Close()
 }
 
 // Begin records that a call begins, and returns the function that records its outcome.
@@ -128,97 +101,44 @@ func shorten(args json.RawMessage) json.RawMessage {
 func (l *Log) append(e Entry) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.N, e.Time, e.Before, e.Crash = l.n, l.now().UTC().Round(time.Millisecond), l.last, l.crash
-	e.Hash = e.sum()
-	b, err := json.Marshal(e)
-	if err != nil {
-		return 0, err
-	}
-	before := ""
-	if l.err != nil { // half of a line may be there
-		before = "\n"
-	}
-	if _, err = l.f.WriteString(before + string(b) + "\n"); err == nil {
-		err = l.f.Sync()
-	}
-	if l.err = err; err != nil {
-		l.crash = true
+	e.Time = l.now().UTC().Round(time.Millisecond)
+	if err := l.log.Append(&e); err != nil {
 		return 0, fmt.Errorf("the audit log cannot be written: %w", err)
 	}
-	l.n, l.last, l.crash = e.N+1, e.Hash, false
 	return e.N, nil
-}
-
-func (e Entry) sum() string {
-	e.Hash = ""
-	b, err := json.Marshal(e)
-	if err != nil {
-		return "none"
-	}
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
 }
 
 // Lines is the number of lines that were written.
 func (l *Log) Lines() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.n
+	return l.log.Lines
 }
 
 // Read returns the last entries, at most limit, and an error that names the first damage of the whole
 // log: a line that was changed, removed or added, or fewer lines than atLeast.
 func (l *Log) Read(limit, atLeast int) (out []Entry, damage, err error) {
-	l.mu.Lock() // no line is half written
-	defer l.mu.Unlock()
+	l.mu.Lock()
+	size := l.log.Size // no line before it is half written
+	l.mu.Unlock()
 	f, err := os.Open(l.path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	n, last, cut := 0, "", false
-	err = each(f, func(line []byte, whole bool) error {
-		var e Entry
-		if json.Unmarshal(line, &e) != nil {
-			cut = true
-			return nil
+	tail, err := chainlog.Read(io.LimitReader(f, size), newEntry, func(line chainlog.Entry, d *chainlog.Damage) error {
+		if d != nil && damage == nil {
+			damage = fmt.Errorf("line %d of the audit log was changed, or lines before it are missing", d.Line)
 		}
-		text, _ := json.Marshal(e)
-		if damage == nil && (e.N != n || e.Before != last || e.Hash != e.sum() || !bytes.Equal(text, line) ||
-			e.Crash != cut) {
-			damage = fmt.Errorf("line %d of the audit log was changed, or lines before it are missing", n+1)
-		}
-		n, last, cut = e.N+1, e.Hash, false
-		if out = append(out, e); len(out) > 2*limit {
-			out = append(out[:0], out[len(out)-limit:]...)
+		if e, ok := line.(*Entry); ok {
+			if out = append(out, *e); len(out) > 2*limit {
+				out = append(out[:0], out[len(out)-limit:]...)
+			}
 		}
 		return nil
 	})
-	if damage == nil && n < atLeast {
-		damage = fmt.Errorf("the audit log has %d lines, and %d were written", n, atLeast)
+	if damage == nil && tail.Lines < atLeast {
+		damage = fmt.Errorf("the audit log ends after line %d, and %d were written", tail.Lines, atLeast)
 	}
 	return out[max(0, len(out)-limit):], damage, err
-}
-
-// each calls do for each line; whole is false for a last line without its newline.
-func each(r io.Reader, do func(line []byte, whole bool) error) error {
-	b := bufio.NewReaderSize(r, maxLine)
-	for {
-		line, err := b.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			return fmt.Errorf("a line of the audit log exceeds %d bytes", maxLine)
-		}
-		if len(line) > 0 {
-			trimmed := bytes.TrimSuffix(line, []byte("\n"))
-			if err := do(trimmed, len(trimmed) < len(line)); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

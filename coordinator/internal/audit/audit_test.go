@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,10 +68,9 @@ func TestCallsAreRecordedWithTheirOutcome(t *testing.T) {
 	}
 }
 
-// A line that was changed, removed, moved or cut off the end is noticed.
+// A line that was changed, removed or cut off the end is noticed, and the others are still listed.
 func TestChangesOfTheLogAreNoticed(t *testing.T) {
-	dir := t.TempDir()
-	l := open(t, dir)
+	l := open(t, t.TempDir())
 	for range 3 {
 		l.record(t, "POST pause", `{}`, "ok")
 	}
@@ -79,61 +79,28 @@ func TestChangesOfTheLogAreNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bytes.SplitAfter(whole, []byte("\n"))
-	join := func(all ...[]byte) []byte { return bytes.Join(all, nil) }
 	for name, b := range map[string][]byte{
-		"changed":  bytes.Replace(whole, []byte("ann"), []byte("bob"), 1),
-		"removed":  join(append(append([][]byte{}, lines[:2]...), lines[3:]...)...),
-		"swapped":  join(lines[1], lines[0], join(lines[2:]...)),
-		"first":    join(lines[1:]...),
-		"cut":      join(lines[:4]...),
-		"rewriten": join([]byte("half a line\n"), whole),
+		"changed": bytes.Replace(whole, []byte("ann"), []byte("bob"), 1),
+		"removed": bytes.Join(append(slices.Clone(lines[:2]), lines[3:]...), nil),
+		"cut":     bytes.Join(lines[:4], nil),
+		"added":   append([]byte("half a line\n"), whole...),
 	} {
 		if err := os.WriteFile(l.path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, damage, err := l.Read(100, 6); damage == nil || err != nil {
-			t.Errorf("%s: damage %v, %v", name, damage, err)
+		if all, damage, err := l.Read(100, 6); damage == nil || err != nil || len(all) < 4 {
+			t.Errorf("%s: %d entries, damage %v, %v", name, len(all), damage, err)
 		}
-	}
-}
-
-// A crash may leave half a line. The log continues, and says so.
-func TestHalfALineIsNotDamage(t *testing.T) {
-	dir := t.TempDir()
-	l := open(t, dir)
-	l.record(t, "POST pause", `{}`, "ok")
-	l.Close()
-	path := filepath.Join(dir, File)
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = os.WriteFile(path, b[:len(b)-20], 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	l = open(t, dir)
-	l.record(t, "POST resume", `{}`, "ok")
-	if all := l.intact(t, 3); !all[1].Crash || all[2].Crash {
-		t.Errorf("entries %+v", all)
 	}
 }
 
 // A call is refused if its line cannot be written, and later calls are recorded again.
 func TestACallThatCannotBeRecordedIsRefused(t *testing.T) {
 	l := open(t, t.TempDir())
-	good := l.f
-	bad, err := os.Open(l.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bad.Close()
-	l.f = bad
+	l.log.Close() // so that writes fail
 	if _, err := l.Begin(Call{Name: "POST pause"}); err == nil || !strings.Contains(err.Error(), "audit log") {
 		t.Errorf("it was recorded: %v", err)
 	}
-	l.f = good
 	l.record(t, "POST pause", `{}`, "ok")
-	if all, damage, err := l.Read(9, 2); len(all) != 2 || damage != nil || err != nil {
-		t.Errorf("%d entries, %v, %v", len(all), damage, err)
-	}
+	l.intact(t, 2)
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tacit-rec/tacit/internal/atomicfile"
+	"github.com/tacit-rec/tacit/internal/chainlog"
 	"github.com/tacit-rec/tacit/privacy/account"
 )
 
@@ -52,7 +54,7 @@ func (l *Ledger) BeginRun(run string, number int) error {
 	if run == l.run {
 		return nil
 	}
-	return l.append("", entry{Run: run, Begins: number})
+	return l.append(entry{Run: run, Begins: number})
 }
 
 // Reset begins a budget period. inRun says that the newest run continues in it.
@@ -66,7 +68,7 @@ func (l *Ledger) Reset(r Reset, inRun bool) error {
 	if inRun {
 		e.Run = l.run
 	}
-	return l.append("", e)
+	return l.append(e)
 }
 
 // Period is the number of the budget period, from 1, and the number of runs that began or continued
@@ -173,19 +175,19 @@ func RepairLedger(path, owner string, written int) (damaged bool, err error) {
 		return false, err
 	}
 	l := &Ledger{owner: owner}
-	bad := l.read(b)
-	if bad == nil && l.n >= written {
+	tail, bad := chainlog.Read(bytes.NewReader(b), newEntry, l.read)
+	if bad == nil && tail.Lines >= written && (tail.Lines > 0 || len(b) == 0) {
 		return false, nil
 	}
 	fresh := path + ".repaired"
-	if err := os.WriteFile(fresh, b[:l.intact], 0o644); err != nil {
+	if err := os.WriteFile(fresh, b[:tail.End], 0o644); err != nil {
 		return true, err
 	}
 	next, err := OpenLedger(fresh, owner)
 	if err != nil {
 		return true, err
 	}
-	err = errors.Join(next.append("", entry{N: max(next.n, written), Lost: true}), next.Close())
+	err = errors.Join(next.append(entry{Link: chainlog.Link{N: written, Lost: true}}), next.Close())
 	if err != nil {
 		return true, err
 	}
@@ -194,5 +196,5 @@ func RepairLedger(path, owner string, written int) (damaged bool, err error) {
 			return true, err
 		}
 	}
-	return true, errors.Join(os.Rename(fresh, path), syncDir(filepath.Dir(path)))
+	return true, errors.Join(os.Rename(fresh, path), atomicfile.SyncDir(filepath.Dir(path)))
 }
