@@ -85,6 +85,9 @@ func TestReportsThatAreRefused(t *testing.T) {
 			t.Errorf("%s is counted", name)
 		}
 		if c.word == rpc.OverBound {
+			if len(r.c.devices.Excluded()) != 1 {
+				t.Errorf("%s: its sender is not excluded", name)
+			}
 			if err := r.c.devices.Readmit(d[1].id); err != nil {
 				t.Fatal(err)
 			}

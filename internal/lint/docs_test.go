@@ -105,12 +105,9 @@ func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
 	}
 }
 
-// Every test that the threat model names exists, and a claim without a test says so.
+// Every test that the threat model and the security page name exists, and a claim of the threat model without a test
+// says so.
 func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(root, "docs", "threat-model.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	have := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	for _, s := range every(t, goFile) {
@@ -121,14 +118,21 @@ func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 		}
 	}
 	mention := regexp.MustCompile("`([a-z/]+: Test\\w+)`")
-	named := mention.FindAllStringSubmatch(string(b), -1)
-	if len(named) == 0 {
-		t.Error("docs/threat-model.md names no test; write one as `privacy: TestName`")
-	}
-	for _, m := range named {
-		if !have[m[1]] {
-			t.Errorf("docs/threat-model.md names `%s`, which does not exist; name the test that shows the claim, as "+
-				"`privacy: TestName`", m[1])
+	var b []byte
+	for _, page := range []string{"docs/security.md", "docs/threat-model.md"} {
+		var err error
+		if b, err = os.ReadFile(filepath.Join(root, filepath.FromSlash(page))); err != nil {
+			t.Fatal(err)
+		}
+		named := mention.FindAllStringSubmatch(string(b), -1)
+		if len(named) == 0 {
+			t.Errorf("%s names no test; write one as `privacy: TestName`", page)
+		}
+		for _, m := range named {
+			if !have[m[1]] {
+				t.Errorf("%s names `%s`, which does not exist; name the test that shows the claim, as "+
+					"`privacy: TestName`", page, m[1])
+			}
 		}
 	}
 	for _, item := range regexp.MustCompile(`(?m)^- .*(\n  .*)*`).FindAllString(string(b), -1) {
