@@ -85,6 +85,7 @@ func leavesFewAlone(t *testing.T, split *data.Split, s coordinator.Settings, wan
 
 // Devices may drop out at any step: the round has the sum of the others, or another attempt.
 func TestMaskingWithoutPolicySurvivesDropoutsAtEveryStep(t *testing.T) {
+	t.Parallel()
 	split := splitOf(t, "users=30,items=30,mean-rows=6,seed=3")
 	for _, bucket := range []int{0, 15} {
 		s := bareMasks(split, "ials", bucket)

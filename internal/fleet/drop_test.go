@@ -11,6 +11,7 @@ import (
 
 // Devices that drop out of a round are not counted in it, and the run still ends for all devices.
 func TestDroppedDevicesAreNotCounted(t *testing.T) {
+	t.Parallel()
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Deadline, s.Minimum = 700*time.Millisecond, 0.2

@@ -141,6 +141,7 @@ func placeOf(split *data.Split, u int, order []uint32) *metrics.Rank {
 // Devices may drop out of evaluations at every step. The run ends with the model of the simulation, and has an
 // evaluation or the reason why not.
 func TestEvaluationsSurviveDropoutsAtEveryStep(t *testing.T) {
+	t.Parallel()
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Rounds, s.EvalEvery, s.Deadline, s.Minimum = 2, 2, 2*time.Second, 1 // training waits for all devices

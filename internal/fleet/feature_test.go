@@ -148,6 +148,7 @@ func (r *federation) runAll(devices []*device.Device, rounds uint32) {
 // Independent devices with their own features train the model of a simulation with all columns, bit by bit. The
 // coordinator continues after a restart without the data set.
 func TestSingleDevicesHaveTheirOwnFeatures(t *testing.T) {
+	t.Parallel()
 	split := described(t)
 	for name, more := range map[string][]string{"privrec": nil, "nn-self": nil, "categories": {"numbers", "category"}} {
 		t.Run(name, func(t *testing.T) {
@@ -221,6 +222,7 @@ func TestRefusesUnknownFeaturesAndNamesTheKnown(t *testing.T) {
 
 // Added items may have features; devices then score them.
 func TestAddedItemsHaveFeatures(t *testing.T) {
+	t.Parallel()
 	split := described(t)
 	s := settings(split, "privrec", modest["privrec"]...)
 	s.Devices, s.Rounds = 1, 1

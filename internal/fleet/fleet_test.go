@@ -267,6 +267,7 @@ func TestNetworkGivesTheBitsOfTheSimulation(t *testing.T) {
 
 // With a policy, deterministic noise is that of the simulation, and the ledger is on disk.
 func TestPrivacyGuaranteeHoldsOverTheNetwork(t *testing.T) {
+	t.Parallel()
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "8")
 	s.Mean = aggregate.Fixed
@@ -288,6 +289,7 @@ func TestPrivacyGuaranteeHoldsOverTheNetwork(t *testing.T) {
 
 // A masked round gives the sum of the devices that stay, or fails cleanly and is tried again.
 func TestMaskedRoundsSurviveDropoutsAtEveryStep(t *testing.T) {
+	t.Parallel()
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Mean, s.Masked, s.Rounds = aggregate.Fixed, true, 3
@@ -308,6 +310,7 @@ func TestMaskedRoundsSurviveDropoutsAtEveryStep(t *testing.T) {
 }
 
 func TestMaskedRoundIsExact(t *testing.T) {
+	t.Parallel()
 	for _, bucket := range []int{0, 14} {
 		masked(t, bucket)
 	}
@@ -329,6 +332,7 @@ func masked(t *testing.T, bucket int) {
 // Malicious devices are refused, each with its error code, and change nothing. The round does not wait for
 // dropped devices.
 func TestMaliciousDevicesAreRefusedAndChangeNothing(t *testing.T) {
+	t.Parallel()
 	split := world(t)
 	s := settings(split, "fedmf", "dim", "4")
 	s.Deadline, s.Minimum = max(700*time.Millisecond, 2*pace(t, split, s)), 0.2
@@ -365,6 +369,7 @@ func TestMaliciousDevicesAreRefusedAndChangeNothing(t *testing.T) {
 
 // A coordinator continues after a restart, with a growing catalogue, and rolls back on request.
 func TestCoordinatorSurvivesRestarts(t *testing.T) {
+	t.Parallel()
 	split := world(t)
 	s := settings(split, "tacit", "dim", "8")
 	s.Rounds, s.EvalEvery = 6, 3

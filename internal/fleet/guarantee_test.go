@@ -45,7 +45,7 @@ func TestDevicesAnswerHonestTasksOfEveryMode(t *testing.T) {
 			s.Mean, s.Masked, s.GroupSize, s.Rounds, s.Runs = aggregate.Fixed, mode.masked, mode.group, 2, mode.runs
 			sampled := name == "central, poisson" || name == "central, count" || name == "central, share"
 			if sampled { // such a round ends at its deadline, whatever the sample is
-				s.Deadline = time.Second
+				s.Deadline = 3 * time.Second
 			}
 			r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
 			f := r.run(nil, uint32(s.Rounds))
@@ -60,6 +60,7 @@ func TestDevicesAnswerHonestTasksOfEveryMode(t *testing.T) {
 // The runs of a budget period share the guarantee that devices were given. A further run needs a reset of the
 // budget, which every device notices; its tally counts everything since it enrolled.
 func TestDevicesFollowRunsAndResets(t *testing.T) {
+	t.Parallel()
 	split := world(t)
 	s := settings(split, "pfedrec", "dim", "4")
 	if err := s.DP.UnmarshalText([]byte("epsilon=50,delta=1e-3,trust=distributed,min-devices=12")); err != nil {
@@ -103,6 +104,7 @@ func TestDevicesFollowRunsAndResets(t *testing.T) {
 // A federation may change between runs with a privacy guarantee and runs without one: its devices follow, and
 // only a reset of the budget counts as one.
 func TestDevicesFollowRunsWithAndWithoutAGuarantee(t *testing.T) {
+	t.Parallel()
 	split := world(t)
 	none := settings(split, "pfedrec", "dim", "4")
 	none.Rounds, none.Mean = 1, aggregate.Fixed
