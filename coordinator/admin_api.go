@@ -202,6 +202,9 @@ func (c *Coordinator) ledgerOK() bool {
 	if c.budget == nil || v == nil || c.engine.Stack == nil {
 		return true
 	}
+	if c.budget.WasRepaired() { // entries of the run may be missing; until a reset the whole budget counts as spent
+		return !c.budget.Lost()
+	}
 	paid := int64(0)
 	for _, e := range c.budget.Paid(c.runHex()) {
 		if !c.engine.Stack.IsMetric(e) {
@@ -211,5 +214,5 @@ func (c *Coordinator) ledgerOK() bool {
 	if c.engine.Stack.Mechanism == privacy.Tree {
 		return paid > 0 || v.Round == 0
 	}
-	return paid >= int64(v.Round) && !c.budget.Lost()
+	return paid >= int64(v.Round)
 }

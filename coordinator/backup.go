@@ -38,7 +38,8 @@ type Backup struct {
 	Created    time.Time    `json:"created"` // of the store's snapshot
 	Updated    time.Time    `json:"updated"` // of the ledger and the released version
 	Federation string       `json:"federation"`
-	Version    uint64       `json:"version"` // the newest model
+	RunNumber  int          `json:"run_number"` // the newest run; 0 before the first
+	Version    uint64       `json:"version"`    // the newest model
 	Released   uint64       `json:"released"`
 	Partial    bool         `json:"partial,omitempty"`    // the archive has shipped files only
 	Generation int          `json:"generation,omitempty"` // of the newest files; 0 in an archive
@@ -192,6 +193,13 @@ func (a *archive) describe(s *store.Snapshot, files map[string][]byte) error {
 		}
 	}
 	a.Released = released.Version
+	if b := s.Values[runKey]; b != nil {
+		var run savedRun
+		if err := json.Unmarshal(b, &run); err != nil {
+			return fmt.Errorf("the run's settings are corrupt: %w", err)
+		}
+		a.RunNumber = run.Number
+	}
 	return nil
 }
 

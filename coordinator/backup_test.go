@@ -137,6 +137,28 @@ func TestARestoredLedgerIsNotTooShort(t *testing.T) {
 	}
 }
 
+// Lines of a ledger are not added to a back-up without their run, from which nothing could be restored.
+func TestABackupLacksTheNewestRun(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	r := open(t, filepath.Join(tmp, "state"), nil, nil)
+	saved := filepath.Join(tmp, "saved")
+	b := r.backUp(saved, BackupOptions{})
+	if err := r.c.Begin(withDP(small(2), "epsilon=20,delta=1e-3,clip=0.5"), stock(10)); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := r.c.WriteBackup(&out, BackupOptions{Partial: true, Have: b.ShippedBytes()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReceiveBackup(&out, saved); !errors.Is(err, ErrOtherRun) {
+		t.Errorf("the lines of run 1 were added to a back-up without a run: %v", err)
+	}
+	if b := r.backUp(saved, BackupOptions{}); b.RunNumber != 1 {
+		t.Errorf("%+v", b)
+	}
+}
+
 // Without the shipped lines a restored coordinator uses no entry of its ledger again.
 func TestARestoredLedgerPaysOnce(t *testing.T) {
 	t.Parallel()

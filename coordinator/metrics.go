@@ -87,7 +87,7 @@ func (c *Coordinator) writeRunMetrics(w *openmetrics.Writer) {
 		gauge("round_reports", "Reports of the round in progress.", float64(s.Counted))
 		gauge("round_reports_expected", "Reports that the round in progress can get.", float64(s.Expected))
 	}
-	gauge("lost_reports", "Acknowledged reports that are in no sum, because the state was damaged.", float64(s.Lost))
+	gauge("lost_reports", "Acknowledged reports in no sum: a damaged folder, or an older copy.", float64(s.Lost))
 	if n := len(s.Evaluations); n > 0 {
 		last := s.Evaluations[n-1]
 		gauge("evaluation_hit_ratio", "HR@10 of the last evaluation by devices.", last.HR10)

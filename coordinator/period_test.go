@@ -217,6 +217,9 @@ func TestALostLedgerNeedsAReset(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.play(r.enrolled(3), 4)
+		if st := r.c.Status(); !st.LedgerOK || st.Epsilon == nil {
+			t.Errorf("%s: after the reset: %+v", name, st.Budget)
+		}
 		r.stop()
 	}
 }
@@ -285,6 +288,9 @@ func TestARestoredFolderReleasesNothing(t *testing.T) {
 	r.waitState(Outdated)
 	if m := r.c.Status().Message; !strings.Contains(m, "tacit admin restore") || !strings.Contains(m, "reset-budget") {
 		t.Errorf("outdated: %s", m)
+	}
+	if b := r.c.Budget(); !b.EpsilonTooLow || b.LedgerOK {
+		t.Errorf("outdated: %+v", b)
 	}
 	if err := r.c.BeginNext(); err == nil {
 		t.Error("another run begins on an old ledger")

@@ -16,10 +16,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/store"
 )
+
+// ErrOtherRun says that a back-up lacks the run to which new lines of the ledger belong.
+var ErrOtherRun = errors.New("the back-up lacks the newest run: make a complete back-up")
 
 // ReceiveBackup unpacks an archive of WriteBackup into the folder of a back-up, and verifies the
 // result. Files are readable by their owner only. Until it succeeds, and also if the machine stops
@@ -60,6 +62,9 @@ func receiveBackup(r io.Reader, dir string, step func(name string) error) (*Back
 	}
 	if b.Partial && old == nil {
 		return nil, fmt.Errorf("%s holds no complete back-up, and this one has only the ledger and released.json", dir)
+	}
+	if b.Partial && old.RunNumber != b.RunNumber {
+		return nil, fmt.Errorf("%w (run %d; %s has run %d)", ErrOtherRun, b.RunNumber, dir, old.RunNumber)
 	}
 	b.Generation = generation
 	if err := b.complete(old, dir); err != nil {
@@ -315,13 +320,6 @@ func (b *Backup) ShippedBytes() map[string]int64 {
 	return out
 }
 
-// Restored says that a folder was restored from a back-up.
-type Restored struct {
-	At      time.Time `json:"at"`
-	Version uint64    `json:"version"` // the newest model of the back-up
-	Ledger  time.Time `json:"ledger"`  // what was spent after this time may be missing from the ledger
-}
-
 // Restore makes a state folder from a back-up, and verifies both. The folder must not exist or be empty.
 func Restore(from, dir string) (*Backup, error) {
 	b, err := ReadBackup(from)
@@ -415,36 +413,4 @@ func putValues(st *store.Store, text []byte) error {
 		}
 	}
 	return nil
-}
-
-// restored reads whether the folder was restored; nil if not.
-func restored(dir string) (*Restored, error) {
-	b, err := os.ReadFile(filepath.Join(dir, RestoredFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	out := &Restored{}
-	if err == nil {
-		err = json.Unmarshal(b, out)
-	}
-	return out, err
-}
-
-// reclaims reports whether ledger entries beyond the newest version may pay for another release. After
-// a restoration they may not: their releases may have been seen.
-func (c *Coordinator) reclaims(v *models.Version) bool {
-	r, err := restored(c.opt.Dir)
-	switch {
-	case c.budget == nil:
-		return false
-	case err != nil:
-		c.opt.Warn(fmt.Sprintf("%s cannot be read, so all lines of %s count as spent: %v", RestoredFile, budget.File,
-			err))
-		return false
-	case r == nil || v.Version > r.Version:
-		return true
-	}
-	c.opt.Warn(fmt.Sprintf("this folder was restored from a back-up whose ledger is of %s: what was spent later is "+
-		"not in it, and the budget shown may be too low until devices have checked in", r.Ledger.Format(time.RFC3339)))
-	return false
 }

@@ -63,7 +63,9 @@ type Budget struct {
 	Guarantee string `json:"guarantee,omitempty"` // against whom it holds
 	// Epsilon and Delta are the budget spent in the budget period; null without a privacy guarantee, and
 	// Epsilon also if entries of the ledger were lost.
-	Epsilon       *float64 `json:"epsilon"`
+	Epsilon *float64 `json:"epsilon"`
+	// EpsilonTooLow says that more was spent: devices have proven that the ledger is an old one.
+	EpsilonTooLow bool     `json:"epsilon_too_low,omitempty"`
 	Delta         *float64 `json:"delta"`
 	BudgetEpsilon *float64 `json:"budget_epsilon"` // the epsilon of the policy; null if it has none
 	BudgetPeriod  int      `json:"budget_period,omitempty"`
@@ -129,10 +131,12 @@ func (c *Coordinator) Budget() Budget {
 	if !c.begun() {
 		return Budget{Policy: "none", LedgerOK: true}
 	}
+	state, _ := c.progress.lasting()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	settings := c.settings()
-	b := Budget{Policy: textOf(settings.DP), LedgerOK: c.ledgerOK()}
+	b := Budget{Policy: textOf(settings.DP), EpsilonTooLow: state == Outdated}
+	b.LedgerOK = !b.EpsilonTooLow && c.ledgerOK()
 	if !settings.DP.On() {
 		return b
 	}

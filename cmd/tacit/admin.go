@@ -134,7 +134,7 @@ func writeStatus(out io.Writer, s *coordinator.Status) error {
 		line("excluded", "device %d: %s", d.ID, d.Reason)
 	}
 	if s.Lost > 0 {
-		line("LOST", "%d acknowledged reports are in no sum, because the state was damaged", s.Lost)
+		line("LOST", "%d acknowledged reports are in no sum: the folder was damaged, or is an older copy", s.Lost)
 	}
 	var keys []string
 	for k := range s.Counts {
@@ -163,14 +163,21 @@ func budgetText(b *coordinator.Budget) string {
 	if b.BudgetEpsilon != nil {
 		of = fmt.Sprintf(" of %.4g", *b.BudgetEpsilon)
 	}
-	text := fmt.Sprintf("epsilon %.4g%s at delta %.3g; protects from %s", *b.Epsilon, of, *b.Delta, b.Guarantee)
+	least := ""
+	if b.EpsilonTooLow {
+		least = "at least "
+	}
+	text := fmt.Sprintf("%sepsilon %.4g%s at delta %.3g; protects from %s", least, *b.Epsilon, of, *b.Delta,
+		b.Guarantee)
 	if b.Runs > 1 {
 		text += fmt.Sprintf("; run %d of %d that share the budget", b.RunInPeriod, b.Runs)
 	}
 	if b.BudgetPeriod > 1 {
 		text += fmt.Sprintf("; budget period %d", b.BudgetPeriod)
 	}
-	if !b.LedgerOK {
+	if b.EpsilonTooLow {
+		text += "; devices have a newer model, so more was spent than the ledger says"
+	} else if !b.LedgerOK {
 		text += "; THE LEDGER IS INCOMPLETE"
 	}
 	return text

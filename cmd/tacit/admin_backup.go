@@ -16,13 +16,14 @@ const backupLong = `
 Rounds continue meanwhile. The folder then holds one consistent, verified back-up; another call
 replaces it. With --follow the command stays and ships each new line of the ledger, the number of
 the released version and the audit log as they are written: a coordinator that is restored then
-knows what was spent. The back-up contains the federation's keys: keep it as safe as the state
+knows what was spent. It replaces the whole back-up when a run begins, and after other changes at most
+once a minute and for a twentieth of the time. The back-up contains the federation's keys: keep it as safe as the state
 folder. Without a running coordinator, use --offline.`
 
 func (a *app) adminBackup() *cobra.Command {
 	var dir, offline string
 	var follow bool
-	var every time.Duration
+	var times followTimes
 	var r connectFlags
 	c := &cobra.Command{
 		Use: "backup", Short: "Back up a coordinator while it runs", Long: backupLong, Args: noArgs,
@@ -32,17 +33,18 @@ func (a *app) adminBackup() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVarP(&dir, "out", "o", "", "folder of the back-up")
 	fl.BoolVar(&follow, "follow", false, "then ship the ledger and released versions until interrupted")
-	fl.DurationVar(&every, "every", 10*time.Second, "with --follow: time between looks for something new")
+	fl.DurationVar(&times.every, "every", 10*time.Second, "with --follow: time between looks for something new")
+	fl.DurationVar(&times.full, "full-every", time.Minute, "with --follow: least time between complete back-ups")
 	fl.StringVar(&offline, "offline", "", "state folder of a coordinator that does not run")
-	a.describe(c, "", flagsUnder("Back-up", "out follow offline", "every"), connectGroup)
+	a.describe(c, "", flagsUnder("Back-up", "out follow offline", "every full-every"), connectGroup)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		switch {
 		case dir == "":
 			return input(errors.New("-o is missing: the folder of the back-up"), "example: -o /backup/tacit")
 		case follow && offline != "":
 			return input(errors.New("--follow needs a running coordinator"), "omit --offline")
-		case every <= 0:
-			return input(errors.New("--every must be above 0"), "example: --every 10s")
+		case times.every <= 0 || times.full <= 0:
+			return input(errors.New("--every and --full-every must be above 0"), "example: --every 10s")
 		}
 		return nil
 	}
@@ -57,13 +59,106 @@ func (a *app) adminBackup() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		full := func(w io.Writer) error { return admin.Backup(ctx, w, coordinator.BackupOptions{}) }
-		if err := a.backedUp(dir)(receive(dir, full)); err != nil || !follow {
-			return err
+		f := &follower{app: a, admin: admin, dir: dir, times: times, whole: followed{run: -1}}
+		if !follow {
+			return f.backUp(ctx)
 		}
-		return a.followLedger(ctx, admin, dir, every)
+		return f.follow(ctx)
 	}
 	return c
+}
+
+// followTimes says how often a back-up that follows a coordinator looks, and how often it is complete.
+type followTimes struct{ every, full time.Duration }
+
+// follower keeps a back-up up to date.
+type follower struct {
+	*app
+	admin *coordinator.AdminClient
+	dir   string
+	times followTimes
+
+	shipped followed  // what the back-up has
+	whole   followed  // what its complete part has; run is -1 before the first
+	next    time.Time // of the complete part
+}
+
+// followed is what a follower compares.
+type followed struct {
+	run, lines, enrolled int
+	version, catalogue   uint64
+}
+
+func followedOf(s *coordinator.Status) followed {
+	return followed{s.RunNumber, s.LedgerLines, s.Enrolled, s.Version, s.Catalogue}
+}
+
+// backUp makes a complete back-up.
+func (f *follower) backUp(ctx context.Context) error {
+	return f.backedUp(f.dir)(receive(f.dir, func(w io.Writer) error {
+		return f.admin.Backup(ctx, w, coordinator.BackupOptions{})
+	}))
+}
+
+// follow makes a complete back-up and keeps it up to date until ctx is done.
+func (f *follower) follow(ctx context.Context) error {
+	if err := f.update(ctx); err != nil {
+		return err
+	}
+	tick := time.NewTicker(f.times.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := f.update(ctx); err != nil && ctx.Err() == nil {
+			e, _ := explainError(err)
+			f.progress("not backed up, trying again in %v: %s; %s", f.times.every, e.Message, e.Hint)
+		}
+	}
+}
+
+// update ships the ledger, the released version and the audit log if something is new. It makes a complete back-up
+// if a run has begun, or if the last one was long ago for what it takes.
+func (f *follower) update(ctx context.Context) error {
+	s, err := f.admin.Status(ctx)
+	if err != nil {
+		return networkError(err)
+	}
+	now := followedOf(s)
+	old := now != f.whole && time.Now().After(f.next)
+	if !old && now == f.shipped {
+		return nil
+	}
+	if !old {
+		err = f.ship(ctx, s)
+	}
+	if old || errors.Is(err, coordinator.ErrOtherRun) {
+		began := time.Now()
+		if err = f.backUp(ctx); err == nil {
+			f.whole, f.next = now, time.Now().Add(max(f.times.full, 20*time.Since(began)))
+		}
+	}
+	if err == nil {
+		f.shipped = now // what came meanwhile is found the next time
+	}
+	return err
+}
+
+// ship adds the newest lines to the back-up.
+func (f *follower) ship(ctx context.Context, s *coordinator.Status) error {
+	old, err := coordinator.ReadBackup(f.dir)
+	if err != nil {
+		return err
+	}
+	o := coordinator.BackupOptions{Partial: true, Have: old.ShippedBytes()}
+	if _, err := receive(f.dir, func(w io.Writer) error { return f.admin.Backup(ctx, w, o) }); err != nil {
+		return err
+	}
+	f.progress("shipped: version %d, %s of the ledger", s.Version, count(s.LedgerLines, "line"))
+	return nil
 }
 
 // receive unpacks what send writes.
@@ -82,35 +177,6 @@ func (a *app) backedUp(dir string) func(b *coordinator.Backup, err error) error 
 		}
 		return a.resultLine(b, "backed up to %s: version %d, %d files, verified; it contains the federation's keys",
 			dir, b.Version, len(b.Files))
-	}
-}
-
-// followLedger ships the ledger, the released version and the audit log when there is something new.
-func (a *app) followLedger(ctx context.Context, admin *coordinator.AdminClient, dir string, every time.Duration) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	lines, version := -1, uint64(0)
-	for {
-		s, err := admin.Status(ctx)
-		if err == nil && (s.LedgerLines != lines || s.Version != version) {
-			var old *coordinator.Backup
-			if old, err = coordinator.ReadBackup(dir); err == nil {
-				o := coordinator.BackupOptions{Partial: true, Have: old.ShippedBytes()}
-				_, err = receive(dir, func(w io.Writer) error { return admin.Backup(ctx, w, o) })
-			}
-			if err == nil {
-				lines, version = s.LedgerLines, s.Version
-				a.progress("shipped: version %d, %d lines of the ledger", version, lines)
-			}
-		}
-		if err != nil && ctx.Err() == nil {
-			a.progress("not shipped, retrying: %v", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
 	}
 }
 

@@ -131,6 +131,9 @@ func (b *Budget) Period() (number, runs int) {
 // Lost reports that a repair lost entries of the budget period: what was spent is unknown.
 func (b *Budget) Lost() bool { return b != nil && b.ledger.Lost() }
 
+// WasRepaired reports that a repair lost entries, also in an earlier budget period.
+func (b *Budget) WasRepaired() bool { return b != nil && b.ledger.LostLine() >= 0 }
+
 // Paid are the entries of a run, one by one.
 func (b *Budget) Paid(run string) []account.Event {
 	if b == nil {

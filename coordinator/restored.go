@@ -1,0 +1,53 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tacit-rec/tacit/coordinator/internal/budget"
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
+)
+
+// Restored says that a folder was restored from a back-up.
+type Restored struct {
+	At      time.Time `json:"at"`
+	Version uint64    `json:"version"` // the newest model of the back-up
+	Ledger  time.Time `json:"ledger"`  // what was spent after this time may be missing from the ledger
+}
+
+// restored reads whether the folder was restored; nil if not.
+func restored(dir string) (*Restored, error) {
+	b, err := os.ReadFile(filepath.Join(dir, RestoredFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	out := &Restored{}
+	if err == nil {
+		err = json.Unmarshal(b, out)
+	}
+	return out, err
+}
+
+// reclaims reports whether ledger entries beyond the newest version may pay for another release. After
+// a restoration they may not: their releases may have been seen.
+func (c *Coordinator) reclaims(v *models.Version) bool {
+	r, err := restored(c.opt.Dir)
+	switch {
+	case c.budget == nil:
+		return false
+	case err != nil:
+		c.opt.Warn(fmt.Sprintf("%s cannot be read, so all lines of %s count as spent: %v", RestoredFile, budget.File,
+			err))
+		return false
+	case r == nil || v.Version > r.Version:
+		return true
+	}
+	c.opt.Warn(fmt.Sprintf("this folder was restored from a back-up whose ledger is of %s: what was spent later is "+
+		"not in it, and the budget shown may be too low until devices have checked in", r.Ledger.Format(time.RFC3339)))
+	return false
+}
