@@ -38,7 +38,7 @@ func refusal(code connect.Code, err error) error {
 // Token makes a token that lets a number of devices enrol within a time.
 func (c *Coordinator) Token(uses int, valid time.Duration, note string) (string, error) {
 	if uses < 1 || valid <= 0 {
-		return "", fmt.Errorf("a token for %d devices and %v: both must be above 0", uses, valid)
+		return "", fmt.Errorf("uses = %d, valid for %v: both must be above 0", uses, valid)
 	}
 	return c.devices.NewToken(uses, c.now().Add(valid), note)
 }

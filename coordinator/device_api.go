@@ -87,7 +87,7 @@ func refuseEnrolment(err error) error {
 		return slices.ContainsFunc(reasons, func(r error) bool { return errors.Is(err, r) })
 	}
 	switch {
-	case is(enrolment.ErrToken, enrolment.ErrNoToken, enrolment.ErrAppToken):
+	case is(enrolment.ErrToken, enrolment.ErrTokenRevoked, enrolment.ErrNoToken, enrolment.ErrAppToken):
 		return rpc.Refuse(rpc.BadToken, connect.CodePermissionDenied, "%v", err)
 	case is(enrolment.ErrQuota, enrolment.ErrFull, enrolment.ErrAppUsed):
 		return rpc.Refuse(rpc.Quota, connect.CodeResourceExhausted, "%v", err)

@@ -26,7 +26,7 @@ func (a *app) adminCmd() *cobra.Command {
 		Example: "  tacit admin status\n  tacit admin token --uses 100 --hours 24\n  tacit admin rollback 7",
 	}
 	return group(c, a.adminStatus(), a.adminBegin(), a.adminEnd(), a.adminPause(true), a.adminPause(false),
-		a.adminHistory(), a.adminRollback(), a.adminResetBudget(), a.adminItems(), a.adminExport(),
+		a.adminHistory(), a.adminRollback(), a.adminBudget(), a.adminResetBudget(), a.adminItems(), a.adminExport(),
 		a.adminBackup(), a.adminRestore(),
 		a.adminDevices(), a.adminToken(), a.adminTokens(), a.adminRevokeToken(), a.adminAppKey(),
 		a.adminRevoke(), a.adminReadmit(),
@@ -52,6 +52,28 @@ func (a *app) adminCommand(use, short, example string, check cobra.PositionalArg
 	}
 	return c
 }
+
+// list prints a table with a row for each value, or says that it is empty.
+func list[T any](a *app, all []T, empty, columns string, row func(T) []any) error {
+	return a.result(all, func(out io.Writer) error {
+		if len(all) == 0 {
+			_, err := fmt.Fprintln(out, empty)
+			return err
+		}
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, strings.ReplaceAll(columns, ", ", "\t"))
+		for _, x := range all {
+			for i, cell := range row(x) {
+				fmt.Fprint(w, strings.Repeat("\t", min(i, 1)), cell)
+			}
+			fmt.Fprintln(w)
+		}
+		return w.Flush()
+	})
+}
+
+// moment writes a time in a table.
+func moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 func (r *connectFlags) admin() (*coordinator.AdminClient, error) {
 	w, err := r.find(true)
@@ -91,6 +113,17 @@ func settle(ctx context.Context, admin *coordinator.AdminClient, s *coordinator.
 		}
 	}
 	return s, nil
+}
+
+func (a *app) adminBudget() *cobra.Command {
+	return a.adminCommand("budget", "Show the privacy budget and what was spent of it", "  tacit admin budget", noArgs,
+		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			s, err := admin.Status(ctx)
+			if err != nil {
+				return err
+			}
+			return a.resultLine(&s.Budget, "%s", spent(s))
+		})
 }
 
 func (a *app) adminStatus() *cobra.Command {

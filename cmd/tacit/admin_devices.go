@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,9 @@ func (a *app) adminToken() *cobra.Command {
 	var note string
 	c := a.adminCommand("token", "Create a token that lets devices enrol", "  tacit admin token --uses 100 --hours 24",
 		noArgs, func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			if uses == 0 || hours == 0 {
+				return input(fmt.Errorf("--uses %d --hours %d: both must be 1 or more", uses, hours), "")
+			}
 			token, err := admin.MakeToken(ctx, int(uses), int(hours), note)
 			if err != nil {
 				return err
@@ -33,8 +37,8 @@ func (a *app) adminDeviceCommand(use, short, done string,
 	change func(*coordinator.AdminClient, context.Context, uint32) (*coordinator.Status, error),
 ) *cobra.Command {
 	return a.adminCommand(use+" DEVICE", short,
-		"  tacit admin "+use+" 7      # the device ID that tacit device log shows",
-		checkNumber("tacit device log shows the ID of a device"),
+		"  tacit admin "+use+" 7      # an ID of tacit admin devices",
+		checkNumber("tacit admin devices lists the IDs"),
 		func(ctx context.Context, admin *coordinator.AdminClient, words []string) error {
 			n, err := strconv.ParseUint(words[0], 10, 32)
 			if err != nil {

@@ -6,8 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +17,7 @@ func (a *app) adminDevices() *cobra.Command {
 	return a.adminCommand("devices", "List the devices: state, last seen, program and privacy cost",
 		"  tacit admin devices\n  tacit admin devices --json", noArgs,
 		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
-			var all []coordinator.ListedDevice
+			all := []coordinator.ListedDevice{}
 			for from := uint32(0); ; {
 				page, err := admin.Devices(ctx, from)
 				if err != nil {
@@ -30,28 +28,23 @@ func (a *app) adminDevices() *cobra.Command {
 					break
 				}
 			}
-			return a.result(all, func(out io.Writer) error { return writeDevices(out, all) })
+			return list(a, all, "no device has enrolled", "device, state, enrolled, last seen, program, token, epsilon",
+				deviceRow)
 		})
 }
 
-func writeDevices(out io.Writer, all []coordinator.ListedDevice) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "device\tstate\tenrolled\tlast seen\tprogram\ttoken\tepsilon")
-	for _, d := range all {
-		state, seen, epsilon := string(d.State), "never", "-"
-		if d.Reason != "" {
-			state += ": " + d.Reason
-		}
-		if d.LastSeen != nil {
-			seen = d.LastSeen.Local().Format(time.DateTime)
-		}
-		if d.Epsilon != nil {
-			epsilon = fmt.Sprintf("%.3g", *d.Epsilon)
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, state, d.Enrolled.Local().Format(time.DateTime), seen,
-			orDash(d.Software), orDash(d.Note), epsilon)
+func deviceRow(d coordinator.ListedDevice) []any {
+	state, seen, epsilon := string(d.State), "never", "-"
+	if d.Reason != "" {
+		state += ": " + d.Reason
 	}
-	return w.Flush()
+	if d.LastSeen != nil {
+		seen = moment(*d.LastSeen)
+	}
+	if d.Epsilon != nil {
+		epsilon = fmt.Sprintf("%.3g", *d.Epsilon)
+	}
+	return []any{d.ID, state, moment(d.Enrolled), seen, orDash(d.Software), orDash(d.Note), epsilon}
 }
 
 func orDash(text string) string {
@@ -68,14 +61,9 @@ func (a *app) adminTokens() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.result(all, func(out io.Writer) error {
-				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "token\tused\texpires\tstate\tnote")
-				for _, t := range all {
-					fmt.Fprintf(w, "%s\t%d of %d\t%s\t%s\t%s\n", t.ID, t.Used, t.Uses,
-						t.Expires.Local().Format(time.DateTime), tokenState(t), orDash(t.Note))
-				}
-				return w.Flush()
+			return list(a, all, "no tokens", "token, used, expires, state, note", func(t coordinator.TokenInfo) []any {
+				used := fmt.Sprintf("%d of %d", t.Used, t.Uses)
+				return []any{t.ID, used, moment(t.Expires), tokenState(t), orDash(t.Note)}
 			})
 		})
 }
@@ -156,12 +144,7 @@ func (a *app) listAppKeys(ctx context.Context, admin *coordinator.AdminClient) e
 	if err != nil {
 		return err
 	}
-	return a.result(all, func(out io.Writer) error {
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "key\tadded\tdevices\tnote")
-		for _, k := range all {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", k.ID, k.Added.Local().Format(time.DateTime), k.Signed, orDash(k.Note))
-		}
-		return w.Flush()
+	return list(a, all, "no app keys", "key, added, devices, note", func(k coordinator.AppKeyInfo) []any {
+		return []any{k.ID, moment(k.Added), k.Signed, orDash(k.Note)}
 	})
 }

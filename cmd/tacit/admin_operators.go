@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
-	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -20,14 +21,8 @@ func (a *app) adminOperators() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.result(all, func(out io.Writer) error {
-				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "name\trights\tcreated")
-				for _, o := range all {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", o.Name, rights(o.ReadOnly), o.Created.Local().Format(time.DateTime))
-				}
-				return w.Flush()
-			})
+			return list(a, all, "no operators besides the one on the coordinator's machine", "name, rights, created",
+				func(o coordinator.Operator) []any { return []any{o.Name, rights(o.ReadOnly), moment(o.Created)} })
 		})
 }
 
@@ -75,6 +70,9 @@ func (a *app) adminAudit() *cobra.Command {
 	c := a.adminCommand("audit", "Verify the audit log and show its last calls", "  tacit admin audit --limit 20",
 		noArgs,
 		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			if limit < 1 {
+				return input(fmt.Errorf("--limit %d: must be 1 or more", limit), "")
+			}
 			log, err := admin.Audit(ctx, limit)
 			if err != nil {
 				return err
@@ -92,7 +90,7 @@ func (a *app) adminAudit() *cobra.Command {
 	return c
 }
 
-// writeAudit prints the outcomes of calls, and the calls that have none.
+// writeAudit prints the outcomes of calls, and the calls that have none, in at most 100 columns.
 func writeAudit(out io.Writer, log *coordinator.Audit) error {
 	ended := map[int]bool{}
 	for _, e := range log.Entries {
@@ -100,19 +98,39 @@ func writeAudit(out io.Writer, log *coordinator.Audit) error {
 			ended[*e.Of] = true
 		}
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "line\ttime\toperator\taddress\tcall\toutcome")
+	rows := [][]string{{"line", "time", "operator", "address", "call", "outcome"}}
+	width := make([]int, len(rows[0]))
 	for _, e := range log.Entries {
 		if e.Of == nil && ended[e.N] {
 			continue
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s %s\t%s\n", e.N+1, e.Time.Format(time.DateTime), e.Operator, e.Remote,
-			e.Name, e.Args, e.Outcome)
+		call := e.Name
+		if args := string(e.Args); args != "{}" {
+			call += " " + args
+		}
+		rows = append(rows, []string{
+			fmt.Sprint(e.N + 1), moment(e.Time), shorten(e.Operator, 12), shorten(e.Remote, 15), call,
+			shorten(e.Outcome, 13),
+		})
+	}
+	most := 100 - 2*len(width)
+	for i := range width {
+		for _, row := range rows {
+			width[i] = max(width[i], utf8.RuneCountInString(row[i]))
+		}
+		if i != 4 {
+			most -= width[i]
+		}
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		row[4] = shorten(row[4], most)
+		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	state := "every line is as it was written"
+	state := "every line is as it was written; --format json shows the calls in full"
 	if !log.OK {
 		state = log.Damage
 	}

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,8 +54,8 @@ settings, the next run starts from the last model with the settings of the run b
 		if err != nil {
 			return err
 		}
-		return a.changed(s, "started run %d of %s: it begins when %d devices are enrolled and active", s.RunNumber,
-			s.Name, s.Devices)
+		return a.changed(s, "started run %d of %s: its rounds begin when %s or more are active", s.RunNumber, s.Name,
+			count(s.Devices, "device"))
 	}
 	return c
 }
@@ -68,6 +65,9 @@ func (a *app) beginNext(ctx context.Context, r *connectFlags) error {
 	admin, err := r.admin()
 	if err != nil {
 		return err
+	}
+	if s, err := admin.Status(ctx); err == nil && s.Method == "" {
+		return input(errors.New("the first run needs items"), "add -d NAME or --catalogue FILE")
 	}
 	s, err := admin.BeginNext(ctx)
 	if err != nil {
@@ -195,7 +195,8 @@ func (a *app) adminResetBudget() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.changed(s, "budget period %d has begun; devices log it. Spent: %s", s.BudgetPeriod, spent(s))
+			return a.changed(s, "budget period %d has begun; model version %d tells the devices. Spent: %s",
+				s.BudgetPeriod, s.Version, spent(s))
 		})
 	c.Long = `The policy's epsilon covers all runs since the last reset. A reset adds the same epsilon again for the
 same people: it is recorded in the ledger with its reason, and every device logs it.`
@@ -218,19 +219,14 @@ func (a *app) adminHistory() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.result(rows, func(out io.Writer) error {
-				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "version\trun\trounds\tcreated\t")
-				for _, x := range rows {
-					note := ""
+			return list(a, rows, "no model versions yet", "version, run, rounds, created, note",
+				func(x coordinator.ModelVersion) []any {
+					note := "-"
 					if x.RolledBack {
 						note = "rolled back"
 					}
-					created := x.Created.Local().Format(time.DateTime)
-					fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\n", x.Version, x.RunNumber, x.Round, created, note)
-				}
-				return w.Flush()
-			})
+					return []any{x.Version, x.RunNumber, x.Round, moment(x.Created), note}
+				})
 		})
 }
 

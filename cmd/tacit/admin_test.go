@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/tacit-rec/tacit/coordinator"
 )
 
 // admin calls tacit admin on a coordinator and returns what it prints. It fails the test if the command fails.
@@ -69,6 +73,46 @@ func TestAdminPrintsTheStateAfterwards(t *testing.T) {
 	if code, _, errs := tacit("admin", "audit", "--state", dir); code != exitFailed ||
 		!strings.Contains(errs, "was changed") {
 		t.Errorf("a changed log: exit %d, %s", code, errs)
+	}
+}
+
+// The audit table fits a terminal, whatever the arguments and names are.
+func TestAuditTableIsNarrow(t *testing.T) {
+	var b bytes.Buffer
+	e := coordinator.AuditEntry{Outcome: "internal_error_of_some_kind"}
+	e.N, e.Name, e.Operator, e.Remote = 99998, "POST budget/reset", strings.Repeat("o", 64), strings.Repeat("f", 39)
+	e.Args = []byte(`{"reason":"` + strings.Repeat("x", 500) + `"}`)
+	log := &coordinator.Audit{Entries: []coordinator.AuditEntry{e}, Lines: 99999, OK: true}
+	if err := writeAudit(&b, log); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(b.String(), "\n") {
+		if n := utf8.RuneCountInString(line); n > 100 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// Commands on a coordinator without a run, devices and operators say what is missing.
+func TestAdminOnAnEmptyCoordinator(t *testing.T) {
+	dir := serving(t)
+	for words, want := range map[string]string{
+		"devices": "no device has enrolled\n", "operators": "no operators besides", "history": "no model versions",
+		"app-key --list": "no app keys\n", "budget": "no privacy guarantee",
+	} {
+		if out := admin(t, dir, strings.Fields(words)...); !strings.Contains(out, want) {
+			t.Errorf("%s: %q, want %q", words, out, want)
+		}
+	}
+	rejected(t, "the first run needs items", "admin", "begin", "--state", dir)
+	rejected(t, "--uses 1 --hours 0: both must be 1 or more", "admin", "token", "--hours", "0", "--state", dir)
+	rejected(t, "--limit -1: must be 1 or more", "admin", "audit", "--limit", "-1", "--state", dir)
+	rejected(t, `unknown command "tacit admin budgets"`, "admin", "budgets", "--state", dir)
+	rejected(t, "must begin with http://", "health", "localhost:9633")
+	code, _, errs := tacit("health", "http://127.0.0.1:1/healthz")
+	if code != exitFailed || !strings.Contains(errs, "/healthz does not answer: ") || strings.Contains(errs, "Get") ||
+		!strings.Contains(errs, "tacit serve --metrics 127.0.0.1:1") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }
 

@@ -287,6 +287,9 @@ func writeStep(w io.Writer, out device.StepResult) error {
 		if out.Coordinator != "" {
 			text += "; state of the coordinator: " + stateText(out.Coordinator)
 		}
+		if out.After >= time.Second {
+			text += "; next check-in in " + out.After.Round(time.Second).String()
+		}
 		_, err = fmt.Fprintf(w, "%s (model version %d)\n", text, out.ModelVersion)
 	}
 	return err

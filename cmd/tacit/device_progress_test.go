@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/device"
@@ -15,6 +16,23 @@ func TestPausedStepNamesItsReasonOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "paused by its owner (model version 0)\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+// A waiting device says what the coordinator does, and how long it waits.
+func TestAWaitingDeviceSaysHowLong(t *testing.T) {
+	var b bytes.Buffer
+	out := device.StepResult{
+		Action: "waited", Reason: "no device is active", Coordinator: "no-devices",
+		After: 5*time.Minute + 3*time.Millisecond,
+	}
+	if err := writeStep(&b, out); err != nil {
+		t.Fatal(err)
+	}
+	want := "waited: no device is active; state of the coordinator: no devices; next check-in in 5m0s " +
+		"(model version 0)\n"
+	if b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }

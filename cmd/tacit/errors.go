@@ -198,6 +198,9 @@ func flagError(c *cobra.Command, err error) error {
 	hint := c.CommandPath() + " --help --all lists the flags"
 	if e := new(pflag.NotExistError); errors.As(err, &e) {
 		name := e.GetSpecifiedName()
+		if words := c.Flags().Args(); len(words) > 0 && strings.HasSuffix(c.Use, " COMMAND") {
+			return unknownCommand(c, words[0])
+		}
 		if e.GetSpecifiedShortnames() != "" {
 			return input(fmt.Errorf("unknown flag: -%s", name), hint)
 		}

@@ -220,9 +220,10 @@ func (r *fleetResult) text(out io.Writer) error {
 	if r.Epsilon != nil {
 		spent = fmt.Sprintf("; epsilon %s spent", format.Epsilon(*r.Epsilon))
 	}
-	_, err := fmt.Fprintf(out, "%d devices trained %d times; %d reports counted, %d too late; %.1f MB sent; model "+
+	_, err := fmt.Fprintf(out, "%s trained %s; %s counted, %d too late; %.1f MB sent; model "+
 		"version %d%s\n",
-		r.Enrolled, r.Trained, r.Counted, r.Closed, float64(r.Bytes)/1e6, r.Model, spent)
+		count(r.Enrolled, "device"), count(r.Trained, "time"), count(r.Counted, "report"), r.Closed,
+		float64(r.Bytes)/1e6, r.Model, spent)
 	return err
 }
 
@@ -297,6 +298,6 @@ func fleetLine(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) string {
 		}
 	}
 	s := f.Stats()
-	return fmt.Sprintf("model version %d  %d devices  %d reports counted  %.1f MB uploaded  %d calls retried", s.Model,
-		s.Enrolled, s.Counted, float64(s.Bytes)/1e6, s.Errors)
+	return fmt.Sprintf("model version %d  %s  %s counted  %.1f MB uploaded  %s retried", s.Model,
+		count(s.Enrolled, "device"), count(s.Counted, "report"), float64(s.Bytes)/1e6, count(s.Errors, "call"))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	neturl "net/url"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ func (a *app) healthCmd() *cobra.Command {
 		Long: `It fetches a check of tacit serve --metrics and exits with 0 if the coordinator is well, otherwise
 with 1. It is the health check of our container image.`,
 		Example: "  tacit health\n  tacit health http://127.0.0.1:9633/readyz",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    maxArgs(1),
 	}
 	a.describe(c, "")
 	c.RunE = func(c *cobra.Command, words []string) error {
@@ -27,7 +28,8 @@ with 1. It is the health check of our container image.`,
 			url = words[0]
 		}
 		if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-			return input(fmt.Errorf("%s: must be an address such as http://127.0.0.1:9633/readyz", url), "")
+			return input(fmt.Errorf("%s: must begin with http:// or https://", url),
+				"example: tacit health http://127.0.0.1:9633/readyz")
 		}
 		r, err := http.NewRequestWithContext(c.Context(), http.MethodGet, url, nil)
 		if err != nil {
@@ -36,7 +38,10 @@ with 1. It is the health check of our container image.`,
 		client := http.Client{Timeout: 2 * healthPatience}
 		answer, err := client.Do(r)
 		if err != nil {
-			return failed(err, "tacit serve --metrics 127.0.0.1:9633 serves it")
+			if inner := new(neturl.Error); errors.As(err, &inner) {
+				err = fmt.Errorf("%s does not answer: %w", url, inner.Err)
+			}
+			return failed(err, "start the coordinator with tacit serve --metrics "+r.URL.Host)
 		}
 		defer answer.Body.Close()
 		text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))

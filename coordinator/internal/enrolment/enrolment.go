@@ -19,11 +19,12 @@ import (
 
 // Reasons why an enrolment is refused.
 var (
-	ErrToken = errors.New("the token is unknown or expired; ask the operator for a new one")
-	ErrQuota = errors.New("the token has no uses left; ask the operator for a new one")
-	ErrFull  = errors.New("the federation has no device IDs left")
-	ErrBusy  = errors.New("another request enrols this key; try again")
-	ErrRate  = errors.New("too many devices enrol at the moment; try again in a minute")
+	ErrToken        = errors.New("the token is unknown or expired; ask the operator for a new one")
+	ErrTokenRevoked = errors.New("the token was revoked; ask the operator for a new one")
+	ErrQuota        = errors.New("the token has no uses left; ask the operator for a new one")
+	ErrFull         = errors.New("the federation has no device IDs left")
+	ErrBusy         = errors.New("another request enrols this key; try again")
+	ErrRate         = errors.New("too many devices enrol at the moment; try again in a minute")
 
 	ErrNoToken  = errors.New("enrolment requires a token; ask the operator for one")
 	ErrAppToken = errors.New("the app token is invalid or expired; the app must fetch a new one")

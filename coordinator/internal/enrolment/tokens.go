@@ -181,8 +181,10 @@ func (r *Registry) check(q Request) (permit, error) {
 	}
 	t := r.token(q.Token)
 	switch {
-	case t == nil || t.revoked || q.Now.After(t.Expires):
+	case t == nil || q.Now.After(t.Expires):
 		return permit{}, ErrToken
+	case t.revoked:
+		return permit{}, ErrTokenRevoked
 	case t.used+r.beingUsed(t.Hash) >= t.Uses:
 		return permit{}, ErrQuota
 	}

@@ -37,11 +37,11 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 	if err := r.RevokeToken("unknown"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("an unknown token is revoked: %v", err)
 	}
-	r.try(t, "after", text, now, ErrToken)
+	r.try(t, "after", text, now, ErrTokenRevoked)
 	stop()
 	r, stop = open(t, dir)
 	defer stop()
-	r.try(t, "after a restart", text, now, ErrToken)
+	r.try(t, "after a restart", text, now, ErrTokenRevoked)
 	all := r.Tokens()
 	if len(all) != 1 || all[0].ID != id || all[0].Note != "for the shop" || all[0].Uses != 5 || all[0].Used != 1 ||
 		!all[0].Revoked {

@@ -51,8 +51,8 @@ const key = "operators"
 // Reasons why a change is refused.
 var (
 	ErrName    = errors.New("the name must have 1 to 64 lower-case letters, digits, dots or dashes, and not be local")
-	ErrTaken   = errors.New("an operator of this name exists; remove it first")
-	ErrUnknown = errors.New("no operator has this name")
+	ErrTaken   = errors.New("an operator of this name exists; choose another name, or remove it first")
+	ErrUnknown = errors.New("no operator has this name; tacit admin operators lists them")
 	ErrFull    = fmt.Errorf("there are %d operators, the maximum; remove one first", maxOperators)
 )
 
