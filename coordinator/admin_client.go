@@ -114,7 +114,7 @@ func (a *AdminClient) Export(ctx context.Context, version uint64, format string,
 	return a.Stream(ctx, fmt.Sprintf("export?version=%d&format=%s", version, url.QueryEscape(format)), to)
 }
 
-// Backup copies a back-up as a tar archive: see ReceiveBackup.
+// Backup copies a backup as a tar archive: see ReceiveBackup.
 func (a *AdminClient) Backup(ctx context.Context, to io.Writer, o BackupOptions) error {
 	q := url.Values{"partial": {fmt.Sprint(o.Partial)}}
 	for key, name := range map[string]string{"ledger_from": budget.File, "audit_from": audit.File} {

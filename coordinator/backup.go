@@ -26,13 +26,13 @@ import (
 	"github.com/tacit-rec/tacit/internal/store"
 )
 
-// A back-up is a folder: backup.json lists its files with their hashes and generations. Each generation
+// A backup is a folder: backup.json lists its files with their hashes and generations. Each generation
 // is a folder of its own, such as 000001. In it, store/ has the values, logs and blobs of the store,
-// files/ the files beside the store, among them ledger.jsonl, released.json and audit.jsonl. A back-up is
-// sent as a tar archive whose last entry is backup.json. A partial back-up has only the files that must
+// files/ the files beside the store, among them ledger.jsonl, released.json and audit.jsonl. A backup is
+// sent as a tar archive whose last entry is backup.json. A partial backup has only the files that must
 // never be older than what was released.
 
-// Backup describes a back-up.
+// Backup describes a backup.
 type Backup struct {
 	Format     int          `json:"format"`
 	Created    time.Time    `json:"created"` // of the store's snapshot
@@ -46,7 +46,7 @@ type Backup struct {
 	Files      []BackupFile `json:"files"`
 }
 
-// BackupFile is a file of a back-up.
+// BackupFile is a file of a backup.
 type BackupFile struct {
 	Name   string `json:"name"` // with slashes
 	Bytes  int64  `json:"bytes"`
@@ -66,19 +66,19 @@ const (
 	RestoredFile = "restored.json"
 )
 
-// backupFolders are the folders of a back-up.
+// backupFolders are the folders of a backup.
 var backupFolders = []string{"store", "files", "files/tls"}
 
-// shipped are the files that grow between back-ups of the store.
+// shipped are the files that grow between backups of the store.
 var shipped = []string{budget.File, models.PublishedFile, audit.File}
 
-// BackupOptions say what a back-up contains.
+// BackupOptions say what a backup contains.
 type BackupOptions struct {
 	Partial bool             // only the ledger, the released version and the audit log
 	Have    map[string]int64 // bytes of the ledger and the audit log that the receiver has
 }
 
-// WriteBackup writes a back-up as a tar archive while rounds continue. It contains the federation's
+// WriteBackup writes a backup as a tar archive while rounds continue. It contains the federation's
 // keys.
 func (c *Coordinator) WriteBackup(w io.Writer, o BackupOptions) error {
 	return writeBackup(c.st, c.opt.Dir, c.now(), w, o)
@@ -168,7 +168,7 @@ func besideStore(dir string, partial bool) (map[string][]byte, error) {
 	return out, nil
 }
 
-// archive is a back-up while it is written.
+// archive is a backup while it is written.
 type archive struct {
 	tar   *tar.Writer
 	piece int // bytes of records in a file
@@ -272,7 +272,7 @@ func (a *archive) write(name string, b []byte) error {
 	return err
 }
 
-// adminBackup sends a back-up as a tar archive.
+// adminBackup sends a backup as a tar archive.
 func adminBackup(c *Coordinator, w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := c.refuseReads(); err != nil {
 		return nil, err
@@ -294,12 +294,12 @@ func adminBackup(c *Coordinator, w http.ResponseWriter, r *http.Request) (any, e
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
 	if err := c.WriteBackup(w, o); err != nil {
-		c.opt.Warn(fmt.Sprintf("the back-up was not completed: %v", err)) // the receiver misses backup.json
+		c.opt.Warn(fmt.Sprintf("the backup was not completed: %v", err)) // the receiver misses backup.json
 	}
 	return nil, nil
 }
 
-// validBackupName refuses names that would leave the folder of a back-up.
+// validBackupName refuses names that would leave the folder of a backup.
 func validBackupName(name string) bool {
 	folder, file := path.Split(name)
 	return name == backupManifest || slices.Contains(backupFolders, strings.TrimSuffix(folder, "/")) && file != "" &&

@@ -17,7 +17,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/store"
 )
 
-// backUp makes a back-up of a running coordinator.
+// backUp makes a backup of a running coordinator.
 func (r *harness) backUp(dir string, o BackupOptions) *Backup {
 	r.t.Helper()
 	var b bytes.Buffer
@@ -31,7 +31,7 @@ func (r *harness) backUp(dir string, o BackupOptions) *Backup {
 	return out
 }
 
-// A back-up that is made while rounds go on restores a coordinator that continues, knows its devices
+// A backup that is made while rounds go on restores a coordinator that continues, knows its devices
 // and ends with the model of an undisturbed run. Its files are closed to others.
 func TestABackupIsAFederation(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestABackupIsAFederation(t *testing.T) {
 	b := r.backUp(saved, BackupOptions{})
 	wg.Wait()
 	if b.Version < 3 || b.Partial {
-		t.Errorf("the back-up is %+v", b)
+		t.Errorf("the backup is %+v", b)
 	}
 	r.stop()
 	dir := filepath.Join(tmp, "restored")
@@ -91,7 +91,7 @@ func TestABackupIsAFederation(t *testing.T) {
 		t.Error("the model is not that of a run that nothing happened to")
 	}
 	r.stop()
-	// The folder of a coordinator that does not run, into the same back-up.
+	// The folder of a coordinator that does not run, into the same backup.
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(WriteFolderBackup(dir, in, BackupOptions{})) }()
 	again, err := ReceiveBackup(out, saved)
@@ -100,7 +100,7 @@ func TestABackupIsAFederation(t *testing.T) {
 	}
 }
 
-// Shipped ledger lines are in the restored folder: what was spent after the back-up stays spent, and
+// Shipped ledger lines are in the restored folder: what was spent after the backup stays spent, and
 // nothing of it pays for another release.
 func TestARestoredLedgerIsNotTooShort(t *testing.T) {
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestARestoredLedgerIsNotTooShort(t *testing.T) {
 	r.play(d, 4)
 	have := b.ShippedBytes()
 	if have[budget.File] == 0 {
-		t.Fatalf("the back-up has %v", have)
+		t.Fatalf("the backup has %v", have)
 	}
 	b = r.backUp(saved, BackupOptions{Partial: true, Have: have})
 	if len(b.Files) < 5 || b.Released < 4 || b.Version > 2 {
@@ -137,7 +137,7 @@ func TestARestoredLedgerIsNotTooShort(t *testing.T) {
 	}
 }
 
-// Lines of a ledger are not added to a back-up without their run, from which nothing could be restored.
+// Lines of a ledger are not added to a backup without their run, from which nothing could be restored.
 func TestABackupLacksTheNewestRun(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
@@ -152,7 +152,7 @@ func TestABackupLacksTheNewestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ReceiveBackup(&out, saved); !errors.Is(err, ErrOtherRun) {
-		t.Errorf("the lines of run 1 were added to a back-up without a run: %v", err)
+		t.Errorf("the lines of run 1 were added to a backup without a run: %v", err)
 	}
 	if b := r.backUp(saved, BackupOptions{}); b.RunNumber != 1 {
 		t.Errorf("%+v", b)
@@ -186,12 +186,12 @@ func TestARestoredLedgerPaysOnce(t *testing.T) {
 	if n := r.c.budget.Unused(); n != 0 || len(r.c.budget.All()) == 0 {
 		t.Errorf("%d entries may pay for another release", n)
 	}
-	if !strings.Contains(strings.Join(warned, "\n"), "restored from a back-up") {
+	if !strings.Contains(strings.Join(warned, "\n"), "restored from a backup") {
 		t.Errorf("the operator was told %q", warned)
 	}
 }
 
-// A damaged back-up is not restored, and an archive cannot write outside of its folder.
+// A damaged backup is not restored, and an archive cannot write outside of its folder.
 func TestADamagedBackupIsRefused(t *testing.T) {
 	s := small(2)
 	tmp := t.TempDir()
@@ -262,16 +262,16 @@ func TestABackupStaysInItsFolder(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = ReceiveBackup(&b, dir); err == nil || !strings.Contains(err.Error(), "not a file of a back-up") {
-		t.Errorf("the back-up is accepted: %v", err)
+	if _, err = ReceiveBackup(&b, dir); err == nil || !strings.Contains(err.Error(), "not a file of a backup") {
+		t.Errorf("the backup is accepted: %v", err)
 	}
 	if got, _ := os.ReadFile(victim); string(got) != "precious" {
 		t.Errorf("the file beside the folder is now %q", got)
 	}
 }
 
-// Wherever the machine stops while a back-up is received, complete or partial, the folder holds a whole
-// back-up: the one from before, or after the switch the new one. The next back-up succeeds, and leaves
+// Wherever the machine stops while a backup is received, complete or partial, the folder holds a whole
+// backup: the one from before, or after the switch the new one. The next backup succeeds, and leaves
 // only files that it lists.
 func TestAnInterruptedBackupLeavesTheOneBefore(t *testing.T) {
 	s := withDP(small(2), "epsilon=20,delta=1e-3,clip=0.5")
@@ -321,7 +321,7 @@ func TestAnInterruptedBackupLeavesTheOneBefore(t *testing.T) {
 					t.Errorf("after %q: %v", at, err)
 				}
 			}
-			if partial && at == "installed" { // what was shipped is now part of the back-up
+			if partial && at == "installed" { // what was shipped is now part of the backup
 				break
 			}
 		}

@@ -64,7 +64,7 @@ var deviceMessages = map[State]string{
 	BudgetSpent:   "the privacy budget is spent: the device reports nothing more unless the operator resets it",
 	Stopped:       "the operator's attention is required: the run cannot continue",
 	Outdated: "training waits for the operator: the coordinator lacks a part of what was released, perhaps because " +
-		"it was restored from a back-up",
+		"it was restored from a backup",
 }
 
 // reason is why a device has nothing to do.

@@ -147,7 +147,7 @@ func TestATreeContinuesAfterRestarts(t *testing.T) {
 	}
 }
 
-// A back-up from before the first run with a privacy guarantee has no ledger. A device that holds a model of a later
+// A backup from before the first run with a privacy guarantee has no ledger. A device that holds a model of a later
 // run stops it.
 func TestARestoredFolderWithoutALedger(t *testing.T) {
 	s := small(3)
@@ -177,7 +177,7 @@ func TestARestoredFolderWithoutALedger(t *testing.T) {
 	if err := r.c.BeginNext(); err == nil {
 		t.Error("a run without a privacy guarantee begins")
 	}
-	if err := r.c.ResetBudget("the newest back-up was lost"); err != nil {
+	if err := r.c.ResetBudget("the newest backup was lost"); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the new period", func() bool { m, _ := r.model(); return m.BudgetPeriod == 2 })

@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// A state folder may be older than what was released, because it was restored from a back-up, or another
+// A state folder may be older than what was released, because it was restored from a backup, or another
 // copy of it may have released models. Devices know: they hold a newer model, or one of another privacy ledger. A
 // claim alone changes nothing, since any device may lie; a manifest that this federation signed is a proof.
 // If the proven ledger is not ours, nothing is released until the ledger is restored or the budget reset.
@@ -167,7 +167,7 @@ func (c *Coordinator) describeProof() string {
 // outdatedMessage says what to do about a ledger that lacks lines.
 func (c *Coordinator) outdatedMessage() string {
 	way := "stop the coordinator and copy the newest ledger.jsonl and released.json into its folder, or run " +
-		"tacit admin restore with a newer back-up, or "
+		"tacit admin restore with a newer backup, or "
 	if c.proof.Version <= c.models.Last() {
 		way = "stop the other copy; then "
 	}

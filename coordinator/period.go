@@ -94,7 +94,7 @@ func (c *Coordinator) warnBudget(total float64, s *Settings) {
 }
 
 const lostMessage = "entries of the privacy ledger were lost in a repair, so the whole budget counts as spent; " +
-	"restore the newest back-up into a new folder with tacit admin restore, or " + resetHint
+	"restore the newest backup into a new folder with tacit admin restore, or " + resetHint
 
 // ResetBudget begins a new budget period: the privacy budget counts the releases from now on. The
 // reason is recorded in the ledger. It is also the way out if devices have proven that the ledger is

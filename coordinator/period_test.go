@@ -261,7 +261,7 @@ func versionOf(t *testing.T, s *pb.SignedManifest) uint64 {
 	return m.Version
 }
 
-// A back-up of the state folder is restored after later releases. The first device that shows a newer
+// A backup of the state folder is restored after later releases. The first device that shows a newer
 // manifest stops releases: the ledger would spend budget a second time. A claim without proof does
 // nothing. The state survives a restart; the newest ledger or a reset ends it.
 func TestARestoredFolderReleasesNothing(t *testing.T) {
@@ -355,7 +355,7 @@ func TestARestoredFolderWithoutAGuaranteeCatchesUp(t *testing.T) {
 	r.play(d, s.Rounds)
 }
 
-// The same, if the back-up is of an earlier run.
+// The same, if the backup is of an earlier run.
 func TestARestoredFolderOfAnEarlierRun(t *testing.T) {
 	t.Parallel()
 	s := small(3)

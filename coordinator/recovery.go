@@ -97,7 +97,7 @@ func (c *Coordinator) behind(v *models.Version) (*models.Published, error) {
 	return p, nil
 }
 
-// recoverFrom makes a version of the run the newest. If a repair or a restored back-up took the store
+// recoverFrom makes a version of the run the newest. If a repair or a restored backup took the store
 // back in time, the model is published again as a new version, after a roll back, so that devices
 // answer its rounds again.
 func (c *Coordinator) recoverFrom(v *models.Version) error {

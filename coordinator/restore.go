@@ -20,22 +20,22 @@ import (
 	"github.com/tacit-rec/tacit/internal/store"
 )
 
-// ErrOtherRun says that a back-up lacks the run to which new lines of the ledger belong.
-var ErrOtherRun = errors.New("the back-up lacks the newest run: make a complete back-up")
+// ErrOtherRun says that a backup lacks the run to which new lines of the ledger belong.
+var ErrOtherRun = errors.New("the backup lacks the newest run: make a complete backup")
 
-// ReceiveBackup unpacks an archive of WriteBackup into the folder of a back-up, and verifies the
+// ReceiveBackup unpacks an archive of WriteBackup into the folder of a backup, and verifies the
 // result. Files are readable by their owner only. Until it succeeds, and also if the machine stops
-// meanwhile, the folder holds the back-up from before.
+// meanwhile, the folder holds the backup from before.
 func ReceiveBackup(r io.Reader, dir string) (*Backup, error) {
 	b, err := receiveBackup(r, dir, func(string) error { return nil })
 	if err != nil {
-		_ = removeUnused(dir) // otherwise the next back-up does it
+		_ = removeUnused(dir) // otherwise the next backup does it
 	}
 	return b, err
 }
 
 // receiveBackup writes a new generation beside that of the folder and then renames backup.json, which
-// decides which files belong to the back-up. Tests interrupt it with step.
+// decides which files belong to the backup. Tests interrupt it with step.
 func receiveBackup(r io.Reader, dir string, step func(name string) error) (*Backup, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -57,11 +57,11 @@ func receiveBackup(r io.Reader, dir string, step func(name string) error) (*Back
 		return nil, err
 	}
 	if old != nil && old.Federation != b.Federation {
-		return nil, fmt.Errorf("%s holds a back-up of federation %s, and this is %s; choose another folder", dir,
+		return nil, fmt.Errorf("%s holds a backup of federation %s, and this is %s; choose another folder", dir,
 			old.Federation, b.Federation)
 	}
 	if b.Partial && old == nil {
-		return nil, fmt.Errorf("%s holds no complete back-up, and this one has only the ledger and released.json", dir)
+		return nil, fmt.Errorf("%s holds no complete backup, and this one has only the ledger and released.json", dir)
 	}
 	if b.Partial && old.RunNumber != b.RunNumber {
 		return nil, fmt.Errorf("%w (run %d; %s has run %d)", ErrOtherRun, b.RunNumber, dir, old.RunNumber)
@@ -89,7 +89,7 @@ func receiveBackup(r io.Reader, dir string, step func(name string) error) (*Back
 
 func generationFolder(n int) string { return fmt.Sprintf("%06d", n) }
 
-// with is a back-up of which some files are replaced.
+// with is a backup of which some files are replaced.
 func (b *Backup) with(partial *Backup) *Backup {
 	out := *b
 	out.Updated, out.Released, out.Generation = partial.Updated, partial.Released, partial.Generation
@@ -116,14 +116,14 @@ func unpack(r io.Reader, dir string, step func(string) error) (*Backup, error) {
 	for {
 		h, err := t.Next()
 		if err != nil {
-			return nil, fmt.Errorf("the back-up is not complete: %w", err)
+			return nil, fmt.Errorf("the backup is not complete: %w", err)
 		}
 		if !validBackupName(h.Name) || h.Typeflag != tar.TypeReg {
-			return nil, fmt.Errorf("the archive contains %.60q, which is not a file of a back-up", h.Name)
+			return nil, fmt.Errorf("the archive contains %.60q, which is not a file of a backup", h.Name)
 		}
 		if h.Name != backupManifest {
 			if err := writeSecret(filepath.Join(dir, filepath.FromSlash(h.Name)), t); err != nil {
-				return nil, fmt.Errorf("the back-up is not complete: %w", err)
+				return nil, fmt.Errorf("the backup is not complete: %w", err)
 			}
 			if err := step("received " + h.Name); err != nil {
 				return nil, err
@@ -132,9 +132,9 @@ func unpack(r io.Reader, dir string, step func(string) error) (*Backup, error) {
 		}
 		b, err := io.ReadAll(t)
 		if err != nil {
-			return nil, fmt.Errorf("the back-up is not complete: %w", err)
+			return nil, fmt.Errorf("the backup is not complete: %w", err)
 		}
-		return parseBackup(b, "the back-up")
+		return parseBackup(b, "the backup")
 	}
 }
 
@@ -154,7 +154,7 @@ func syncFolder(dir string) error {
 	if err != nil {
 		return err
 	}
-	_ = d.Sync() // some systems cannot; hashes are compared when the back-up is used
+	_ = d.Sync() // some systems cannot; hashes are compared when the backup is used
 	return d.Close()
 }
 
@@ -182,7 +182,7 @@ func (f *BackupFile) prepend(old *Backup, dir string) error {
 		at = slices.IndexFunc(old.Files, func(x BackupFile) bool { return x.Name == f.Name })
 	}
 	if at < 0 || old.Files[at].Bytes < f.From {
-		return fmt.Errorf("%s has fewer than %d bytes of %s: make a complete back-up", dir, f.From, f.Name)
+		return fmt.Errorf("%s has fewer than %d bytes of %s: make a complete backup", dir, f.From, f.Name)
 	}
 	before, err := os.Open(old.Files[at].path(dir))
 	if err != nil {
@@ -219,12 +219,12 @@ func (f *BackupFile) check(dir string) error {
 		return err
 	}
 	if hex.EncodeToString(h.Sum(nil)) != f.SHA256 || n != f.Bytes {
-		return fmt.Errorf("%s of the back-up is corrupt: its SHA-256 is not the one that was written", f.Name)
+		return fmt.Errorf("%s of the backup is corrupt: its SHA-256 is not the one that was written", f.Name)
 	}
 	return nil
 }
 
-// install makes the folder hold this back-up, by renaming one file.
+// install makes the folder hold this backup, by renaming one file.
 func (b *Backup) install(dir string, step func(string) error) error {
 	text, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
@@ -280,7 +280,7 @@ func removeUnused(dir string) error {
 
 var globEscaper = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`)
 
-// parseBackup reads the description of a back-up.
+// parseBackup reads the description of a backup.
 func parseBackup(b []byte, where string) (*Backup, error) {
 	out := &Backup{}
 	if err := json.Unmarshal(b, out); err != nil {
@@ -292,13 +292,13 @@ func parseBackup(b []byte, where string) (*Backup, error) {
 	}
 	for _, f := range out.Files {
 		if !validBackupName(f.Name) || f.Generation < 0 {
-			return nil, fmt.Errorf("%s names %.60q, which is not a file of a back-up", where, f.Name)
+			return nil, fmt.Errorf("%s names %.60q, which is not a file of a backup", where, f.Name)
 		}
 	}
 	return out, nil
 }
 
-// ReadBackup reads the description of a back-up; fs.ErrNotExist if the folder has none.
+// ReadBackup reads the description of a backup; fs.ErrNotExist if the folder has none.
 func ReadBackup(dir string) (*Backup, error) {
 	path := filepath.Join(dir, backupManifest)
 	b, err := os.ReadFile(path)
@@ -308,7 +308,7 @@ func ReadBackup(dir string) (*Backup, error) {
 	return parseBackup(b, path)
 }
 
-// ShippedBytes are the bytes of the ledger and the audit log in a back-up, for BackupOptions.Have.
+// ShippedBytes are the bytes of the ledger and the audit log in a backup, for BackupOptions.Have.
 func (b *Backup) ShippedBytes() map[string]int64 {
 	out := map[string]int64{}
 	for _, f := range b.Files {
@@ -320,7 +320,7 @@ func (b *Backup) ShippedBytes() map[string]int64 {
 	return out
 }
 
-// Restore makes a state folder from a back-up, and verifies both. The folder must not exist or be empty.
+// Restore makes a state folder from a backup, and verifies both. The folder must not exist or be empty.
 func Restore(from, dir string) (*Backup, error) {
 	b, err := ReadBackup(from)
 	if err != nil {
@@ -332,7 +332,7 @@ func Restore(from, dir string) (*Backup, error) {
 		}
 	}
 	if all, err := os.ReadDir(dir); err == nil && len(all) > 0 {
-		return nil, fmt.Errorf("%s is not empty: a back-up is restored into a new folder", dir)
+		return nil, fmt.Errorf("%s is not empty: a backup is restored into a new folder", dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 )
 
-// Restored says that a folder was restored from a back-up.
+// Restored says that a folder was restored from a backup.
 type Restored struct {
 	At      time.Time `json:"at"`
-	Version uint64    `json:"version"` // the newest model of the back-up
+	Version uint64    `json:"version"` // the newest model of the backup
 	Ledger  time.Time `json:"ledger"`  // what was spent after this time may be missing from the ledger
 }
 
@@ -47,7 +47,7 @@ func (c *Coordinator) reclaims(v *models.Version) bool {
 	case r == nil || v.Version > r.Version:
 		return true
 	}
-	c.opt.Warn(fmt.Sprintf("this folder was restored from a back-up whose ledger is of %s: what was spent later is "+
+	c.opt.Warn(fmt.Sprintf("this folder was restored from a backup whose ledger is of %s: what was spent later is "+
 		"not in it, and the budget shown may be too low until devices have checked in", r.Ledger.Format(time.RFC3339)))
 	return false
 }

@@ -120,7 +120,7 @@ func (d *Device) noteCoordinator(state string) error {
 
 // checkInRequest names the model that the device has, its privacy ledger, and the last counted report. If the
 // coordinator asked for it, the request contains the signed manifest of that model: a coordinator that was
-// restored from a back-up, or runs on a copy of its folder, learns from it that it lacks releases.
+// restored from a backup, or runs on a copy of its folder, learns from it that it lacks releases.
 func (d *Device) checkInRequest() *pb.CheckInRequest {
 	req := &pb.CheckInRequest{Software: d.opt.Software}
 	if m, err := d.manifest(); err == nil && d.complete(m) {

@@ -13,11 +13,11 @@ import (
 )
 
 const backupLong = `
-Rounds continue meanwhile. The folder then holds one consistent, verified back-up; another call
+Rounds continue meanwhile. The folder then holds one consistent, verified backup; another call
 replaces it. With --follow the command stays and ships each new line of the ledger, the number of
 the released version and the audit log as they are written: a coordinator that is restored then
-knows what was spent. It replaces the whole back-up when a run begins, and after other changes at most
-once a minute and for a twentieth of the time. The back-up contains the federation's keys: keep it as safe as the state
+knows what was spent. It replaces the whole backup when a run begins, and after other changes at most
+once a minute and for a twentieth of the time. The backup contains the federation's keys: keep it as safe as the state
 folder. Without a running coordinator, use --offline.`
 
 func (a *app) adminBackup() *cobra.Command {
@@ -31,16 +31,16 @@ func (a *app) adminBackup() *cobra.Command {
 	}
 	r.flags(c, adminToken)
 	fl := c.Flags()
-	fl.StringVarP(&dir, "out", "o", "", "folder of the back-up")
+	fl.StringVarP(&dir, "out", "o", "", "folder of the backup")
 	fl.BoolVar(&follow, "follow", false, "then ship the ledger and released versions until interrupted")
 	fl.DurationVar(&times.every, "every", 10*time.Second, "with --follow: time between looks for something new")
-	fl.DurationVar(&times.full, "full-every", time.Minute, "with --follow: least time between complete back-ups")
+	fl.DurationVar(&times.full, "full-every", time.Minute, "with --follow: least time between complete backups")
 	fl.StringVar(&offline, "offline", "", "state folder of a coordinator that does not run")
-	a.describe(c, "", flagsUnder("Back-up", "out follow offline", "every full-every"), connectGroup)
+	a.describe(c, "", flagsUnder("Backup", "out follow offline", "every full-every"), connectGroup)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		switch {
 		case dir == "":
-			return input(errors.New("-o is missing: the folder of the back-up"), "example: -o /backup/tacit")
+			return input(errors.New("-o is missing: the folder of the backup"), "example: -o /backup/tacit")
 		case follow && offline != "":
 			return input(errors.New("--follow needs a running coordinator"), "omit --offline")
 		case times.every <= 0 || times.full <= 0:
@@ -68,17 +68,17 @@ func (a *app) adminBackup() *cobra.Command {
 	return c
 }
 
-// followTimes says how often a back-up that follows a coordinator looks, and how often it is complete.
+// followTimes says how often a backup that follows a coordinator looks, and how often it is complete.
 type followTimes struct{ every, full time.Duration }
 
-// follower keeps a back-up up to date.
+// follower keeps a backup up to date.
 type follower struct {
 	*app
 	admin *coordinator.AdminClient
 	dir   string
 	times followTimes
 
-	shipped followed  // what the back-up has
+	shipped followed  // what the backup has
 	whole   followed  // what its complete part has; run is -1 before the first
 	next    time.Time // of the complete part
 }
@@ -93,14 +93,14 @@ func followedOf(s *coordinator.Status) followed {
 	return followed{s.RunNumber, s.LedgerLines, s.Enrolled, s.Version, s.Catalogue}
 }
 
-// backUp makes a complete back-up.
+// backUp makes a complete backup.
 func (f *follower) backUp(ctx context.Context) error {
 	return f.backedUp(f.dir)(receive(f.dir, func(w io.Writer) error {
 		return f.admin.Backup(ctx, w, coordinator.BackupOptions{})
 	}))
 }
 
-// follow makes a complete back-up and keeps it up to date until ctx is done.
+// follow makes a complete backup and keeps it up to date until ctx is done.
 func (f *follower) follow(ctx context.Context) error {
 	if err := f.update(ctx); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// update ships the ledger, the released version and the audit log if something is new. It makes a complete back-up
+// update ships the ledger, the released version and the audit log if something is new. It makes a complete backup
 // if a run has begun, or if the last one was long ago for what it takes.
 func (f *follower) update(ctx context.Context) error {
 	s, err := f.admin.Status(ctx)
@@ -147,7 +147,7 @@ func (f *follower) update(ctx context.Context) error {
 	return err
 }
 
-// ship adds the newest lines to the back-up.
+// ship adds the newest lines to the backup.
 func (f *follower) ship(ctx context.Context, s *coordinator.Status) error {
 	old, err := coordinator.ReadBackup(f.dir)
 	if err != nil {
@@ -190,10 +190,10 @@ says what to do.`
 func (a *app) adminRestore() *cobra.Command {
 	var from, state string
 	c := &cobra.Command{
-		Use: "restore", Short: "Make a state folder from a back-up", Long: restoreLong, Args: noArgs,
+		Use: "restore", Short: "Make a state folder from a backup", Long: restoreLong, Args: noArgs,
 		Example: "  tacit admin restore --from /backup/tacit --state run2\n  tacit serve --state run2",
 	}
-	c.Flags().StringVar(&from, "from", "", "folder of the back-up")
+	c.Flags().StringVar(&from, "from", "", "folder of the backup")
 	c.Flags().StringVar(&state, "state", "", "state folder to create")
 	a.describe(c, "", flagsUnder("Folders", "from state", ""))
 	c.RunE = func(*cobra.Command, []string) error {
@@ -202,7 +202,7 @@ func (a *app) adminRestore() *cobra.Command {
 		}
 		b, err := coordinator.Restore(from, state)
 		if errors.Is(err, fs.ErrNotExist) {
-			return input(errors.New("no back-up was found in "+from), "make one with tacit admin backup -o "+from)
+			return input(errors.New("no backup was found in "+from), "make one with tacit admin backup -o "+from)
 		}
 		if err != nil {
 			return input(err, "")

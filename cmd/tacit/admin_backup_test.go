@@ -12,7 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/coordinator"
 )
 
-// A back-up that follows a coordinator from before its first run restores that run, with everything that was spent.
+// A backup that follows a coordinator from before its first run restores that run, with everything that was spent.
 func TestBackupFollowsFromBeforeTheFirstRun(t *testing.T) {
 	server, state, _ := servingProcess(t)
 	tmp := t.TempDir()
@@ -26,7 +26,7 @@ func TestBackupFollowsFromBeforeTheFirstRun(t *testing.T) {
 		"--full-every", "100ms")
 	f.Stderr = out
 	start(t, f)
-	until(t, "the first back-up", func() bool { _, err := coordinator.ReadBackup(saved); return err == nil })
+	until(t, "the first backup", func() bool { _, err := coordinator.ReadBackup(saved); return err == nil })
 	code, _, errs := tacit("fleet", "-d", "world", "--world", "users=20,items=60,mean-rows=14", "-m", "fedmf",
 		"--state", state, "--rounds", "1", "--dp", "epsilon=50,delta=1e-3", "--deadline", "1s")
 	if code != 0 {
@@ -68,7 +68,7 @@ func TestBackupFollowsFromBeforeTheFirstRun(t *testing.T) {
 	}
 }
 
-// A back-up of a coordinator that runs and of one that does not are the same federation, and a restore needs a back-up
+// A backup of a coordinator that runs and of one that does not are the same federation, and a restore needs a backup
 // and an empty folder.
 func TestBackupAndRestore(t *testing.T) {
 	server, state, _ := servingProcess(t)
@@ -95,7 +95,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("%+v and %+v, %v", x, y, err)
 	}
 	for text, words := range map[string][]string{
-		"no back-up was found":        {"admin", "restore", "--from", tmp, "--state", filepath.Join(tmp, "two")},
+		"no backup was found":         {"admin", "restore", "--from", tmp, "--state", filepath.Join(tmp, "two")},
 		"is not empty":                {"admin", "restore", "--from", online, "--state", filepath.Join(tmp, "one")},
 		"-o is missing":               {"admin", "backup", "--state", state},
 		"needs a running coordinator": {"admin", "backup", "-o", online, "--follow", "--offline", state},

@@ -64,7 +64,7 @@ func (f *serveFlags) secure(enrolled int, warn func(string)) (*tls.Config, strin
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", input(fmt.Errorf("the coordinator's certificate %s is missing, and %s enrolled, which would "+
 			"not accept a new one", filepath.Join(f.state, "tls", "tls.pem"), devicesAre(enrolled)),
-			"restore tls/tls.pem from a back-up, or add --new-pin and give devices the new pin")
+			"restore tls/tls.pem from a backup, or add --new-pin and give devices the new pin")
 	}
 	if err != nil {
 		return nil, "", input(err, "")

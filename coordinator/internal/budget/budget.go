@@ -21,7 +21,7 @@ import (
 const File = "ledger.jsonl"
 
 func hint(dir string) string {
-	return fmt.Sprintf("restore its newest back-up with `tacit admin restore`; without one, "+
+	return fmt.Sprintf("restore its newest backup with `tacit admin restore`; without one, "+
 		"`tacit serve --state %s --repair` counts the whole privacy budget as spent, and "+
 		"`tacit admin reset-budget` begins a new budget period", dir)
 }

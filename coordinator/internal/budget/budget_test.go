@@ -203,7 +203,7 @@ func TestADamagedLedgerHasOneWayOut(t *testing.T) {
 	if !b.Lost() || b.Check(3) != nil {
 		t.Errorf("lost %t, %v", b.Lost(), b.Check(3))
 	}
-	if err := b.Reset("no back-up was left", time.Unix(1e9, 0), false); err != nil || b.Lost() {
+	if err := b.Reset("no backup was left", time.Unix(1e9, 0), false); err != nil || b.Lost() {
 		t.Errorf("after a reset: %v, lost %t", err, b.Lost())
 	}
 	before := b.EpsilonSince(1, 1e-6, account.Options{})

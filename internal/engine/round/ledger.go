@@ -140,7 +140,7 @@ func (l *Ledger) Note() error {
 	return l.append(l.salted(entry{Run: l.run}))
 }
 
-// salted makes a line of a federation's ledger, which may be copied or restored from a back-up, differ from
+// salted makes a line of a federation's ledger, which may be copied or restored from a backup, differ from
 // all others.
 func (l *Ledger) salted(e entry) entry {
 	if l.run != "" {
