@@ -45,7 +45,7 @@ func TestLowMemory(t *testing.T) {
 	})
 
 	used.Store(99)
-	waitFor(t, "low memory", func() bool { return r.c.progress.counted("troubles") == 2 })
+	waitFor(t, "low memory", func() bool { return r.c.progress.counted("faults") == 2 })
 	ahead.Store(int64(memoryPatience + time.Minute))
 	if err := <-r.ended; err == nil || !strings.Contains(err.Error(), "low-memory for 6m") {
 		t.Errorf("it ended with %v", err)
@@ -97,7 +97,7 @@ func TestSlowDisk(t *testing.T) {
 	if err := r.c.refuseWrites(); err != nil {
 		t.Errorf("a slow disk refuses writes: %v", err)
 	}
-	waitFor(t, "a count", func() bool { return r.c.progress.counted("troubles") > 0 })
+	waitFor(t, "a count", func() bool { return r.c.progress.counted("faults") > 0 })
 	blocked.Store(nil)
 	close(c)
 	if err := <-reported; err != nil {

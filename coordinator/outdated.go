@@ -72,10 +72,11 @@ func (c *Coordinator) isNews(p *proof) bool { return p.Version > c.models.Last()
 
 // lacks reports whether the ledger lacks lines that were written before the proven version was released. A
 // ledger that grew by as many other lines lacks them too. A reset makes up for them: its budget period begins
-// after that of the proven version.
+// after that of the proven version. A ledger that says itself that it lost lines counts as spent until a reset.
 func (c *Coordinator) lacks(p *proof) bool {
-	period, _ := c.openLedger().Period()
-	return period <= p.Period && !c.knowsLedger(uint64(p.LedgerLines), p.LedgerHead)
+	ledger := c.openLedger()
+	period, _ := ledger.Period()
+	return period <= p.Period && !ledger.Lost() && !c.knowsLedger(uint64(p.LedgerLines), p.LedgerHead)
 }
 
 // exceeds reports whether a proof shows more than another one.

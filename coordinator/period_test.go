@@ -192,6 +192,7 @@ func TestALostLedgerNeedsAReset(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
 	r.play(r.enrolled(3), 2)
+	lines, head := r.c.budget.Head()
 	r.stop()
 	for name, change := range map[string]func(path string) error{
 		"cut": func(path string) error { // two lines: half of one would be the work of a crash, which is mended
@@ -212,6 +213,9 @@ func TestALostLedgerNeedsAReset(t *testing.T) {
 		r.waitState(BudgetSpent)
 		if st := r.c.Status(); !strings.Contains(st.Message, "reset-budget") || st.LedgerOK {
 			t.Errorf("%s: %+v", name, st)
+		}
+		if r.c.lacks(&proof{LedgerLines: lines, LedgerHead: head, Period: 1}) {
+			t.Errorf("%s: a device that holds the newest model would make the ledger that of a copy", name)
 		}
 		if err := r.c.ResetBudget("the ledger was lost"); err != nil {
 			t.Fatal(err)
