@@ -206,9 +206,11 @@ func (c *Coordinator) ledgerOK() bool {
 		return !c.budget.Lost()
 	}
 	paid := int64(0)
-	for _, e := range c.budget.Paid(c.runHex()) {
-		if !c.engine.Stack.IsMetric(e) {
-			paid += e.Rounds
+	for _, run := range append([]string{c.runHex()}, c.latest.Load().former...) {
+		for _, e := range c.budget.Paid(run) {
+			if !c.engine.Stack.IsMetric(e) {
+				paid += e.Rounds
+			}
 		}
 	}
 	if c.engine.Stack.Mechanism == privacy.Tree {

@@ -461,3 +461,52 @@ func TestAResetIsNotForgotten(t *testing.T) {
 	}
 	waitFor(t, "the period", func() bool { m, _ := r.model(); return m.BudgetPeriod == 5 && m.Version > 100 })
 }
+
+// A folder of an earlier run gets the newest ledger and file of releases. Its run becomes another one, which counts
+// once, and the ledger covers its model.
+func TestTheNewestLedgerInAFolderOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	s := withDP(small(3), runsDP)
+	s.Rounds, s.Runs = 1, 4
+	newest := filepath.Join(t.TempDir(), "state")
+	r := open(t, newest, &s, nil)
+	r.play(r.enrolled(3), 1)
+	r.waitState(Finished)
+	r.stop()
+	old := copyDir(t, newest)
+	r = open(t, newest, nil, nil)
+	d := r.enrolled(3)
+	if err := r.c.BeginNext(); err != nil {
+		t.Fatal(err)
+	}
+	r.play(d, 1)
+	r.waitState(Finished)
+	spent := *r.c.Budget().Epsilon
+	r.stop()
+	for _, name := range []string{budget.File, models.PublishedFile} {
+		b, err := os.ReadFile(filepath.Join(newest, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(old, name), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		r = open(t, old, nil, nil)
+		r.waitState(Finished)
+		if b := r.c.Budget(); b.RunInPeriod != 3 || !b.LedgerOK || *b.Epsilon != spent {
+			t.Errorf("run %d of the period, ledger ok %t, epsilon %v of %v", b.RunInPeriod, b.LedgerOK, *b.Epsilon, spent)
+		}
+		r.stop()
+	}
+	r = open(t, old, nil, nil)
+	d = r.enrolled(3)
+	if err := r.c.BeginNext(); err != nil {
+		t.Fatal(err)
+	}
+	r.play(d, 1)
+	if b := r.c.Budget(); b.RunInPeriod != 4 || !b.LedgerOK || r.c.runNumber() != 4 {
+		t.Errorf("run %d, %d of the period, ledger ok %t", r.c.runNumber(), b.RunInPeriod, b.LedgerOK)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
@@ -170,9 +171,9 @@ func (c *Coordinator) renumber(number int) error {
 		return err
 	}
 	run := *c.latest.Load()
-	run.number, run.id = number, make([]byte, 16)
+	run.number, run.id, run.former = number, make([]byte, 16), append(slices.Clone(run.former), c.runHex())
 	rand.Read(run.id)
-	saved.Run, saved.Number = run.id, number
+	saved.Run, saved.Number, saved.Former = run.id, number, run.former
 	if v := c.models.Newest(); v != nil {
 		saved.From = v.Version
 	}

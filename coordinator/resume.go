@@ -25,7 +25,8 @@ type savedRun struct {
 	Items    string   `json:"items"` // hash of the first catalogue
 	Count    int      `json:"count"` // of its items
 	Features string   `json:"features,omitempty"`
-	From     uint64   `json:"from,omitempty"` // the version whose values are the first ones
+	From     uint64   `json:"from,omitempty"`   // the version whose values are the first ones
+	Former   []string `json:"former,omitempty"` // see current
 }
 
 const waitingForRun = "waiting for a run: tacit admin begin, or tacit fleet"
@@ -46,7 +47,9 @@ func (c *Coordinator) resume() error {
 	}
 	defer close(c.ready)
 	r.Settings.methods, r.Given.methods = c.opt.Methods, c.opt.Methods
-	c.latest.Store(&current{id: r.Run, number: r.Number, settings: r.Settings, given: r.Given})
+	c.latest.Store(&current{
+		id: r.Run, number: r.Number, settings: r.Settings, given: r.Given, former: r.Former,
+	})
 	c.models.Begin(c.runID())
 	c.models.Keep(r.Items, r.Features)
 	c.evaluations.SetRun(r.Number)

@@ -24,6 +24,7 @@ type current struct {
 	settings  Settings // with which it trains
 	given     Settings // as the operator wrote them
 	continues bool     // it started from the model of the run before
+	former    []string // IDs that it had before a restored folder gave it a higher number
 }
 
 // settings are those of the newest run. They must not be changed.

@@ -23,8 +23,8 @@ type Ledger struct {
 	log      *chainlog.Log
 	lines    []paid
 	heads    heads
-	run      string // the newest run; empty if the owner is a run
-	runs     int    // of the budget period
+	run      string   // the newest run; empty if the owner is a run
+	runs     []string // of the budget period
 	period   period
 	lostLine int           // the last line which says that others were lost; 0 for none
 	spent    account.Spent // the events of the budget period with equal ones merged

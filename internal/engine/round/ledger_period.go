@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -34,24 +35,25 @@ func (l *Ledger) follow(e *entry) {
 	switch {
 	case e.Reset != nil:
 		l.period = period{number: l.period.number + 1, line: e.N}
-		l.spent, l.runs = account.Spent{}, 0
+		l.spent, l.runs = account.Spent{}, nil
 		if e.Run != "" { // it continues in the new period
-			l.runs = 1
+			l.runs = []string{e.Run}
 		}
 	case e.Begins > 0:
-		l.run = e.Run
-		l.runs++
+		l.run, l.runs = e.Run, append(l.runs, e.Run)
 	case e.Lost:
 		l.period.lost, l.lostLine = true, e.N
 	}
 }
 
 // BeginRun records that a run of the owner begins: the lines that follow name it. If it is the
-// newest run already, nothing is written.
+// newest run already, nothing is written; nor if it began earlier in the period: a state folder that was restored
+// may be older than its ledger.
 func (l *Ledger) BeginRun(run string, number int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if run == l.run {
+	if run == l.run || slices.Contains(l.runs, run) {
+		l.run = run
 		return nil
 	}
 	return l.append(entry{Run: run, Begins: number})
@@ -76,7 +78,7 @@ func (l *Ledger) Reset(r Reset, inRun bool) error {
 func (l *Ledger) Period() (number, runs int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.period.number + 1, l.runs
+	return l.period.number + 1, len(l.runs)
 }
 
 // PeriodLine is the line of the last reset; 0 without one.
