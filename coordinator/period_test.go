@@ -496,7 +496,8 @@ func TestTheNewestLedgerInAFolderOfAnEarlierRun(t *testing.T) {
 		r = open(t, old, nil, nil)
 		r.waitState(Finished)
 		if b := r.c.Budget(); b.RunInPeriod != 3 || !b.LedgerOK || *b.Epsilon != spent {
-			t.Errorf("run %d of the period, ledger ok %t, epsilon %v of %v", b.RunInPeriod, b.LedgerOK, *b.Epsilon, spent)
+			t.Errorf("run %d of the period, ledger ok %t, epsilon %v of %v", b.RunInPeriod, b.LedgerOK, *b.Epsilon,
+				spent)
 		}
 		r.stop()
 	}
