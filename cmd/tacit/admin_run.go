@@ -133,7 +133,7 @@ func inProgress(s *coordinator.Status) string {
 }
 
 func (a *app) adminPause(pause bool) *cobra.Command {
-	use, short := "pause", "Pause training after the round in progress"
+	use, short := "pause", "Pause training: devices get no more tasks until tacit admin resume"
 	if !pause {
 		use, short = "resume", "Resume training after a pause"
 	}

@@ -52,7 +52,7 @@ answer, the device retries, up to every five minutes. If it has moved, add --ser
 certificate changed: the device recognises the coordinator by its key.`
 
 const deviceExample = `  tacit device -d world --user 7               # uses the coordinator on this machine
-  tacit device --server https://films.example:7633 --pin PIN --token TOKEN --history seen.csv
+  tacit device --server https://films.example:7633 --pin PIN --token-file token --history seen.csv
   tacit device --state my.state --once         # the state file remembers the coordinator`
 
 func (a *app) deviceCmd() *cobra.Command {

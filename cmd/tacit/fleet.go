@@ -49,7 +49,8 @@ the model with that of an undisturbed simulation. It exits with 1 if a report wa
 twice, or if the model differs. --parity does the same without disturbances. If devices choose when to
 check in, the simulation uses the cohorts that formed. --days 365 lets a federation live for a
 simulated year: one run a day while devices leave and join (--churn). It then composes the privacy
-budget of each device independently, and shows the size of the state over time.`
+budget of each device independently, and shows the size of the state over time. Rounds whose cohort is
+a secret sample last until their deadline, in real time: use a short --deadline for them.`
 
 func (a *app) fleetCmd() *cobra.Command {
 	var f fleetFlags
