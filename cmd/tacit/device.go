@@ -160,8 +160,13 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	if err := f.checkAddress(); err != nil {
 		return err
 	}
-	if !(f.duty > 0 && f.duty <= 1) {
-		return input(fmt.Errorf("--duty %g: must be above 0 and at most 1", f.duty), "")
+	if err := checkFlags(
+		flagRule{f.duty > 0 && f.duty <= 1, "duty", f.duty, "above 0 and at most 1"},
+		flagRule{f.memory >= 1, "memory", f.memory, "1 MiB or more"},
+		flagRule{f.keepLast >= -1, "keep-last", f.keepLast, "0 or more"},
+		flagRule{f.keepDays >= -1, "keep-days", f.keepDays, "0 or more"},
+	); err != nil {
+		return err
 	}
 	events, features, err := f.events()
 	if err != nil {
@@ -284,8 +289,8 @@ func writeStep(w io.Writer, out device.StepResult) error {
 		if !strings.HasPrefix(text, out.Action) {
 			text = out.Action + ": " + text
 		}
-		if out.Coordinator != "" {
-			text += "; state of the coordinator: " + stateText(out.Coordinator)
+		if state := stateText(out.Coordinator); !strings.Contains(text, state) {
+			text += "; state of the coordinator: " + state
 		}
 		if out.After >= time.Second {
 			text += "; next check-in in " + out.After.Round(time.Second).String()

@@ -193,6 +193,24 @@ var flagTypes = map[string]string{
 	"duration": "a time such as 30s or 5m", "float64Slice": "numbers with commas between them",
 }
 
+// flagRule says what the value of a flag must be.
+type flagRule struct {
+	valid bool
+	flag  string
+	value any
+	must  string
+}
+
+// checkFlags rejects the first flag whose value is invalid.
+func checkFlags(rules ...flagRule) error {
+	for _, r := range rules {
+		if !r.valid {
+			return input(fmt.Errorf("--%s %v: must be %s", r.flag, r.value, r.must), "")
+		}
+	}
+	return nil
+}
+
 // flagError explains an error of the flag parser.
 func flagError(c *cobra.Command, err error) error {
 	hint := c.CommandPath() + " --help --all lists the flags"

@@ -184,6 +184,9 @@ func TestRejectsImpossibleServerFlags(t *testing.T) {
 		rejected(t, want, append([]string{"serve", "--state", dir, "--listen", "127.0.0.1:0"},
 			strings.Fields(words)...)...)
 	}
+	for _, words := range []string{"--duty 2", "--memory 0", "--keep-last -5", "--keep-days -7"} {
+		rejected(t, words+": must be ", append([]string{"device", "--state", dir}, strings.Fields(words)...)...)
+	}
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a rejected start has left a folder")
 	}

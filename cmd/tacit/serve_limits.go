@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/pflag"
 
@@ -25,24 +24,17 @@ func (l *limitFlags) limits() rpc.Limits {
 
 // check rejects invalid values of the server's flags before anything is created.
 func (f *serveFlags) check() error {
-	for _, x := range []struct {
-		valid bool
-		flag  string
-		value any
-		must  string
-	}{
-		{f.state != "", "state", "(empty)", "a folder"},
-		{f.limits.connections >= 1, "connections", f.limits.connections, "1 or more"},
-		{f.limits.perAddress >= 1, "address-connections", f.limits.perAddress, "1 or more"},
-		{f.enrolment.OpenPerMinute >= 0, "open-enrolment", f.enrolment.OpenPerMinute, "0 or more"},
-		{f.checkIns.Rate > 0, "check-in-rate", f.checkIns.Rate, "above 0"},
-		{f.checkIns.IdleInterval > 0, "idle-interval", f.checkIns.IdleInterval, "above 0s"},
-		{f.checkIns.MaxInterval > 0, "max-interval", f.checkIns.MaxInterval, "above 0s"},
-		{f.runs >= 1, "runs", f.runs, "1 or more"},
-	} {
-		if !x.valid {
-			return input(fmt.Errorf("--%s %v: must be %s", x.flag, x.value, x.must), "")
-		}
+	if err := checkFlags(
+		flagRule{f.state != "", "state", "(empty)", "a folder"},
+		flagRule{f.limits.connections >= 1, "connections", f.limits.connections, "1 or more"},
+		flagRule{f.limits.perAddress >= 1, "address-connections", f.limits.perAddress, "1 or more"},
+		flagRule{f.enrolment.OpenPerMinute >= 0, "open-enrolment", f.enrolment.OpenPerMinute, "0 or more"},
+		flagRule{f.checkIns.Rate > 0, "check-in-rate", f.checkIns.Rate, "above 0"},
+		flagRule{f.checkIns.IdleInterval > 0, "idle-interval", f.checkIns.IdleInterval, "above 0s"},
+		flagRule{f.checkIns.MaxInterval > 0, "max-interval", f.checkIns.MaxInterval, "above 0s"},
+		flagRule{f.runs >= 1, "runs", f.runs, "1 or more"},
+	); err != nil {
+		return err
 	}
 	if (f.cert == "") != (f.key == "") {
 		return input(errors.New("--cert and --cert-key must be set together"),
