@@ -66,7 +66,7 @@ func (c *Coordinator) Rollback(version uint64) error {
 	}
 	earlier := v.Run != c.runHex() // its values come back, and rounds are not repeated
 	state, _ := c.progress.get()
-	if c.isTree() && !(earlier && state.over()) {
+	if c.isTree() && !(earlier && state.Over()) {
 		return refusal(connect.CodeFailedPrecondition, errors.New("mechanism=tree spreads its noise over "+
 			"the rounds and cannot be rolled back; tacit admin end, then tacit admin begin"))
 	}

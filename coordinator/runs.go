@@ -181,7 +181,7 @@ func (c *Coordinator) EndRun() error {
 	if !c.begun() {
 		return errNoRun
 	}
-	if state, _ := c.progress.get(); state.over() {
+	if state, _ := c.progress.get(); state.Over() {
 		return refusal(connect.CodeFailedPrecondition,
 			fmt.Errorf("run %d is over already: tacit admin begin begins another one", c.runNumber()))
 	}

@@ -25,8 +25,8 @@ const (
 	Outdated          State = "outdated"     // devices hold a newer model than the state folder
 )
 
-// over reports whether the run is over, so that another one may begin.
-func (s State) over() bool {
+// Over reports whether the run is over, so that another one may begin.
+func (s State) Over() bool {
 	return s == Finished || s == BetweenRuns || s == BudgetSpent || s == Stopped
 }
 

@@ -113,7 +113,7 @@ func TestASumThatIsDroppedIsPaidFor(t *testing.T) {
 				if request == "rollback" {
 					waitFor(t, "the roll back", func() bool { m, _ := r.model(); return m.RolledBack })
 				} else {
-					waitFor(t, "the end", func() bool { return r.c.Status().State.over() })
+					waitFor(t, "the end", func() bool { return r.c.Status().State.Over() })
 					if err := r.c.BeginNext(); err != nil {
 						t.Fatal(err)
 					}

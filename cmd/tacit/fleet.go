@@ -133,6 +133,12 @@ func (f *fleetFlags) check() error {
 			f.arrive, f.slow), "")
 	case f.users < 0 || f.hosts < 1:
 		return input(fmt.Errorf("--users %d, --hosts %d: must be at least 0 and 1", f.users, f.hosts), "")
+	case f.days > 0 && (f.chaos != "" || f.parity):
+		return input(errors.New("--days works without --chaos and --parity: it has a coordinator of its own"),
+			"run them one after the other")
+	case f.days < 0 || !(f.churn >= 0 && f.churn < 1):
+		return input(fmt.Errorf("--days %d, --churn %g: must be at least 0, and from 0 to below 1", f.days, f.churn),
+			"")
 	case len(f.leave) != 0 && (len(f.leave) != 4 ||
 		slices.ContainsFunc(f.leave, func(x float64) bool { return !isFraction(x) })):
 		return input(fmt.Errorf("--leave %v: must be four fractions from 0 to 1, one for each step of a masked round",
@@ -221,8 +227,7 @@ func (r *fleetResult) text(out io.Writer) error {
 	if r.Epsilon != nil {
 		spent = fmt.Sprintf("; epsilon %s spent", format.Epsilon(*r.Epsilon))
 	}
-	_, err := fmt.Fprintf(out, "%s trained %s; %s counted, %d too late; %.1f MB sent; model "+
-		"version %d%s\n",
+	_, err := fmt.Fprintf(out, "%s trained %s; %s counted, %d too late; %.1f MB sent; model version %d%s\n",
 		count(r.Enrolled, "device"), count(r.Trained, "time"), count(r.Counted, "report"), r.Closed,
 		float64(r.Bytes)/1e6, r.Model, spent)
 	return err
@@ -254,6 +259,9 @@ func (a *app) ensureRun(ctx context.Context, spec *experiment.Spec, f *fleetFlag
 	}
 	another := "start another coordinator with tacit serve --state ANOTHER-FOLDER, and add the same --state here"
 	switch {
+	case s.State.Over() && !f.stay:
+		return nil, input(fmt.Errorf("run %d of the coordinator is over (%s)", s.RunNumber, s.Message),
+			"tacit admin begin starts another run; or "+another)
 	case s.Items < items:
 		return nil, input(fmt.Errorf("the coordinator runs %s with %d items, but %s has %d", s.Name, s.Items,
 			spec.Data, items), another)

@@ -75,19 +75,19 @@ func (a *app) chaos(ctx context.Context, spec *experiment.Spec, f *fleetFlags, w
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer a.cleanups.add(func() { os.RemoveAll(dir) })()
 	machine, err := newTestMachine(dir, chaos.DiskFull > 0)
 	if err != nil {
 		return err
 	}
-	defer machine.close()
+	defer a.cleanups.add(machine.close)()
 	f.state, f.url = filepath.Join(machine.disk, "state"), ""
 	f.serve.deterministic = true
 	v, err := a.killableCoordinator(spec, f, words, settings, machine)
 	if err != nil {
 		return err
 	}
-	defer v.Kill()
+	defer a.cleanups.add(func() { v.Kill() })()
 	if err := v.Begin(ctx); err != nil {
 		return err
 	}
@@ -423,9 +423,10 @@ func (t *chaosResult) text(w io.Writer) error {
 	if t.Fills+t.Steps > 0 {
 		faults += fmt.Sprintf(", disk full %d times, %d clock steps", t.Fills, t.Steps)
 	}
-	_, err := fmt.Fprintf(w, "%s on %s, %d devices, %d rounds, %s, %.1f s\nacknowledged %d, counted %d, "+
+	_, err := fmt.Fprintf(w, "%s on %s, %s, %s, %s, %.1f s\nacknowledged %d, counted %d, "+
 		"duplicated %d, lost %d%s; ledger ok %v%s; %d syncs since the last start (always: %v)\n%s\n",
-		t.Method, t.Dataset, t.Devices, t.Rounds, faults, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, late,
+		t.Method, t.Dataset, count(t.Devices, "device"), count(t.Rounds, "round"),
+		faults, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, late,
 		t.LedgerOK, spent, t.Syncs, t.SyncAlways, verdict)
 	return err
 }

@@ -55,3 +55,26 @@ func TestHTTPNeedsInsecureFlag(t *testing.T) {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 }
+
+// What chaos mounts and starts is undone once, also if a second Ctrl-C ends the program at once.
+func TestCleanupsRunOnce(t *testing.T) {
+	var c cleanups
+	var order []string
+	folder := c.add(func() { order = append(order, "folder") })
+	mount := c.add(func() { order = append(order, "mount") })
+	mount()
+	c.run()
+	folder()
+	if got := strings.Join(order, " "); got != "mount folder" {
+		t.Errorf("the order is %q", got)
+	}
+}
+
+func TestFleetRejectsDaysWithChaos(t *testing.T) {
+	for _, words := range [][]string{{"--chaos", "kills=1"}, {"--parity"}} {
+		code, _, errs := tacit(append([]string{"fleet", "-d", "world", "--days", "2"}, words...)...)
+		if code != exitInput || !strings.Contains(errs, "--days works without --chaos and --parity") {
+			t.Errorf("%v: exit %d, %s", words, code, errs)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/internal/fleet"
 )
 
 // Ten days with one run a day, while devices leave and join: the privacy budget of each device is the
@@ -14,7 +16,7 @@ func TestTenDaysOfAFederation(t *testing.T) {
 		"users=50,items=40,mean-rows=8", "-m",
 		"fedmf", "--rounds", "1", "--dp", "epsilon=8,delta=1e-4", "--deadline", "10m", "--days", "10", "--churn",
 		"0.04")
-	var v struct{ Data daysResult }
+	var v struct{ Data fleet.DaysResult }
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != exitOK {
 		t.Fatalf("exit %d: %v\n%s%s", code, err, out, errs)
 	}

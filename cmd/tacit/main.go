@@ -53,6 +53,7 @@ type app struct {
 	log        *slog.Logger                // of serve
 	records    atomic.Pointer[slog.Logger] // the same, if it is not for people
 	terminated atomic.Bool                 // SIGTERM arrived
+	cleanups   cleanups
 }
 
 func main() {
@@ -72,6 +73,7 @@ func run(args []string, out, errw io.Writer) int {
 		a.sayStopping(first)
 		cancel()
 		<-signals
+		a.cleanups.run()
 		os.Exit(exitStopped)
 	}()
 	root := a.root()

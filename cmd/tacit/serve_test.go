@@ -84,6 +84,11 @@ func TestServeIsMonitored(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
+	code, _, errs = tacit("fleet", "-d", "world", "--world", "users=20,items=60,mean-rows=14", "--state", dir)
+	if code != exitInput || !strings.Contains(errs, "run 1 of the coordinator is over") ||
+		!strings.Contains(errs, "admin begin") {
+		t.Errorf("another fleet: exit %d, %s", code, errs)
+	}
 	for _, page := range []string{"/healthz", "/readyz"} {
 		if code, out, errs := tacit("health", "http://"+monitor+page); code != 0 || out != "ok\n" {
 			t.Errorf("%s: exit %d, %s%s", page, code, out, errs)

@@ -101,7 +101,7 @@ func New(cfg Config) (*Fleet, error) {
 		cfg.Users = cfg.Split.Users()
 	}
 	if cfg.Users < 1 || cfg.Users > cfg.Split.Users() {
-		return nil, fmt.Errorf("%d devices: must be 1 to %d, the users of the data set", cfg.Users, cfg.Split.Users())
+		return nil, fmt.Errorf("devices: %d; must be 1 to %d, the users of the data set", cfg.Users, cfg.Split.Users())
 	}
 	if cfg.Server.Transport == nil {
 		t, err := rpc.NewTransport(cfg.Server.Pin, 64)

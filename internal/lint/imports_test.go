@@ -106,7 +106,7 @@ var table = map[string]row{
 		"internal/base/metrics internal/base/rows privacy/secagg vec wire internal/pb internal/pb/pbconnect " +
 		"internal/rpc")},
 	"internal/fleet": {may: list("device data internal/engine/local internal/base/rng internal/engine/round " +
-		"internal/base/rows wire internal/pb internal/rpc sim")},
+		"internal/base/rows wire internal/pb internal/rpc sim coordinator privacy/account")},
 
 	"internal/fetch": {may: list("data")},
 
