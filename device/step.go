@@ -79,10 +79,10 @@ func (d *Device) checkIn(ctx context.Context) (StepResult, error) {
 		return StepResult{After: time.Second}, errors.New("cannot save the state of the device")
 	}
 	resp, err := d.conn.CheckIn(ctx, d.checkInRequest())
+	d.showHeld = resp.GetShowHeld()
 	if err != nil {
 		return StepResult{After: time.Second}, err
 	}
-	d.showHeld = resp.ShowHeld
 	if resp.Manifest != nil {
 		if err := d.adopt(ctx, resp.Manifest); err != nil {
 			return StepResult{After: time.Second}, err

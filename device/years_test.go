@@ -1,6 +1,7 @@
 package device
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -77,6 +78,9 @@ func TestPrivateStateSurvivesARunThatContinues(t *testing.T) {
 // A coordinator that was restored from a backup asks for the proof that a newer version exists.
 func TestShowsItsManifestWhenAsked(t *testing.T) {
 	f, members := start(t, "pfedrec", 1, "dim", "4")
+	f.edit = func(m *pb.Manifest) { m.LedgerLines, m.LedgerHead = 7, bytes.Repeat([]byte{7}, 32) }
+	f.version = 0
+	f.publish()
 	d := members[0].open()
 	step := func() {
 		t.Helper()
@@ -102,6 +106,10 @@ func TestShowsItsManifestWhenAsked(t *testing.T) {
 	step()
 	if f.request.Held != nil {
 		t.Error("it shows its manifest without being asked")
+	}
+	if f.request.LedgerLines != m.LedgerLines || !bytes.Equal(f.request.LedgerHead, m.LedgerHead) ||
+		m.LedgerLines == 0 {
+		t.Errorf("it names line %d of the ledger, its model line %d", f.request.LedgerLines, m.LedgerLines)
 	}
 }
 

@@ -44,6 +44,8 @@ func (s *Server) serveDevice(a *response, r *http.Request) error {
 	switch path {
 	case pbconnect.FederationReportProcedure, pbconnect.FederationMaskProcedure:
 		limit += s.limits.PieceBytes
+	case pbconnect.FederationCheckInProcedure:
+		limit += min(s.limits.PieceBytes, manifestBytes)
 	}
 	if err := checkSize(r, limit); err != nil {
 		return err

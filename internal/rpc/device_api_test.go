@@ -5,10 +5,39 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 	"github.com/tacit-rec/tacit/wire"
 )
+
+// A device can show the largest manifest that a coordinator may sign.
+func TestTheLargestManifestCanBeShown(t *testing.T) {
+	hash := make([]byte, wire.HashBytes)
+	blob := func() *pb.Blob { return &pb.Blob{Hash: hash, Bytes: wire.MaxBlobBytes} }
+	m := &pb.Manifest{Federation: make([]byte, 16), Run: make([]byte, 16), Version: 1 << 60, LedgerHead: hash}
+	for range 256 {
+		m.Slots = append(m.Slots, blob())
+		m.Patches = append(m.Patches, &pb.Patch{Base: blob(), Target: hash, Patch: blob()})
+	}
+	body, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := keyOf(1)
+	s := newFakeCoordinator(key).open(t, Limits{}, false)
+	held := &pb.SignedManifest{Body: body, Signature: make([]byte, 64)}
+	now := time.Now()
+	if word, status := s.post(t, signed(key, checkIn, now, &pb.CheckInRequest{Held: held})); status != 200 {
+		t.Errorf("a manifest of %d bytes is refused: %d %s", len(body), status, word)
+	}
+	held.Body = make([]byte, 100<<10)
+	q := signed(key, checkIn, now.Add(time.Second), &pb.CheckInRequest{Held: held})
+	if word, _ := s.post(t, q); word != Oversized {
+		t.Errorf("100 KiB are answered with %q, want %s", word, Oversized)
+	}
+}
 
 func TestOnlySignedAndNewRequestsReachAHandler(t *testing.T) {
 	key, other := keyOf(1), keyOf(2)
@@ -65,7 +94,7 @@ func TestOnlySignedAndNewRequestsReachAHandler(t *testing.T) {
 		},
 		{"no such service", signed(key, "/elsewhere", now, &pb.CheckInRequest{}), NoSuchPath},
 		{"a long body", signed(key, checkIn, now.Add(3*time.Second),
-			&pb.CheckInRequest{LastReport: &pb.LastReport{Run: make([]byte, 5000)}}), Oversized},
+			&pb.CheckInRequest{LastReport: &pb.LastReport{Run: make([]byte, 5000+manifestBytes)}}), Oversized},
 	} {
 		before := s.server.Refused()[c.want]
 		if word, status := s.post(t, c.q); word != c.want || status < 400 {

@@ -46,6 +46,9 @@ func (l *Limits) minSpeed() minSpeed { return minSpeed{l.Grace, l.MinRate} }
 // overheadBytes is the largest call without a piece, and the overhead of a call with one.
 const overheadBytes = 4 << 10
 
+// manifestBytes is more than the largest signed manifest, which a device may show when it checks in.
+const manifestBytes = 64 << 10
+
 func setDefault[T int | float64 | time.Duration](x *T, value T) {
 	if *x == 0 {
 		*x = value
