@@ -29,9 +29,15 @@ DIR ?= screens
 T ?= 60s
 # The packages that build for js/wasm; the import table in internal/lint lists the same ones.
 PURE := data internal/base/metrics internal/base/rng internal/base/rows internal/engine/aggregate internal/engine/local internal/pb internal/study/figure learn method methods methods/internal/closed methods/internal/factorisation methods/internal/features methods/internal/neural methods/internal/plugins methods/internal/private methods/internal/sequence param privacy privacy/account privacy/secagg vec wire
-# The race detector runs on packages with goroutines. Methods are slow under it, so only
-# the checks that compare worker counts run.
-RACE := ./internal/engine/local ./internal/engine/round ./sim ./conform ./internal/engine/aggregate ./internal/base/metrics ./internal/base/rows ./privacy/secagg ./vec ./param ./internal/study/tune ./internal/rpc ./device ./internal/statefile ./mobile ./internal/study/leaderboard ./internal/study/sweep ./coordinator/...
+# The race detector runs on packages with goroutines. It does not watch the privacy accountant, which
+# has none and would take a quarter of its time.
+RACE := $(TEST) -race -short -gcflags=github.com/tacit-rec/tacit/privacy/account=-race=false
+RACED := ./internal/engine/local ./internal/engine/round ./conform ./internal/engine/aggregate ./internal/base/metrics ./internal/base/rows ./privacy/secagg ./vec ./param ./internal/study/tune ./internal/rpc ./device ./internal/statefile ./mobile ./internal/study/leaderboard ./internal/study/sweep ./coordinator/internal/...
+# Of slow packages, some tests run: what goroutines share in the others, they share in these as well.
+RACED_COORDINATOR := -skip 'Attempt|PaidFor|DevicesThatLeave|NeverCheckIn|NotExcluded|ClippingBit|UnderMasks|FlippedBit|Copi|Restored|EveryPoint'
+RACED_STORE := -run 'Goroutines|Snapshot|Counted|Wait|FailsIsWritten|Purge|Returns'
+RACED_FLEET := -run 'Malicious|SurvivesRestarts|FollowRunsWith|MaskedRoundIsExact|SlowClients'
+RACED_SIM := -run 'Worker|Mask|Resume|Interrupted|Looking' -skip 'WithoutNoise|LargeCohort'
 
 say = @printf '\n== %s\n' $(1)
 
@@ -94,8 +100,12 @@ unit: ## the unit tests alone
 race: ## the race detector on the packages with goroutines
 	$(call say,'race detector')
 	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then \
-		$(TEST) -race -short $(RACE); \
-		$(TEST) -race -short -run '^TestEveryMethodConforms$$/./(SameBitsForAny|TheSum)' ./methods; \
+		$(RACE) $(RACED); \
+		$(RACE) $(RACED_COORDINATOR) ./coordinator; \
+		$(RACE) $(RACED_STORE) ./internal/store; \
+		$(RACE) $(RACED_FLEET) ./internal/fleet; \
+		$(RACE) $(RACED_SIM) ./sim; \
+		$(RACE) -run '^TestEveryMethodConforms$$/./(SameBitsForAny|TheSum)' ./methods; \
 	else \
 		echo 'SKIPPED: the race detector requires a C compiler'; \
 	fi

@@ -316,7 +316,7 @@ func TestTheImagesCommandRunsAsItsUser(t *testing.T) {
 	until(t, "its folder", func() bool { _, err := readLocalAccess(folder); return err == nil })
 	code, _, text := tacit("fleet", "-d", "world", "--world", "users=20,items=60,mean-rows=14", "-m", "fedmf",
 		"--state", folder, "--rounds", "1", "--dp", "epsilon=50,metrics=5,delta=1e-3", "--eval-every", "1",
-		"--deadline", "1s")
+		"--deadline", "30s")
 	if code != 0 {
 		t.Fatalf("exit %d: %s%s", code, text, errs.String())
 	}
