@@ -170,7 +170,9 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 func (c *Coordinator) setInterrupt(cancel context.CancelCauseFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.interrupt = cancel
+	if c.interrupt = cancel; cancel != nil && c.shown != nil { // since takeProof
+		cancel(errInterrupted)
+	}
 }
 
 // runRound runs a round. Its outcome is on disk before anybody sees it.
