@@ -123,7 +123,7 @@ func (r *harness) paid() int { return len(r.c.budget.Paid(r.c.runHex())) }
 func TestACohortLargerThanTheRunIsRefused(t *testing.T) {
 	s := small(12)
 	s.Cohort = round.Cohort{Kind: "cycle", Count: 13}
-	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "the run is for 12 devices") {
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "must be at most devices = 12") {
 		t.Errorf("13 of 12 devices: %v", err)
 	}
 	if s.Cohort.Count--; s.Check() != nil {

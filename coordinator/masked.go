@@ -257,7 +257,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 	}
 	cohort = c.admitted(cohort)
 	if least := c.minDevices(task.Kind); len(cohort) < least {
-		return nil, nil, fmt.Errorf("%w: %d devices, at least %d required", secagg.ErrTooFew, len(cohort), least)
+		return nil, nil, fmt.Errorf("%w: %d, at least %d required", secagg.ErrTooFew, len(cohort), least)
 	}
 	a, err := masked.NewAttempt(masked.AttemptConfig{
 		Task: task, Cohort: cohort, Model: sha256.Sum256(c.models.Signed().Body),

@@ -169,7 +169,7 @@ func (c *Coordinator) budgetState() (State, string) {
 	case c.budget.Lost() && c.settings().DP.Epsilon > 0:
 		return BudgetSpent, lostMessage
 	case runs > most:
-		return BudgetSpent, fmt.Sprintf("the privacy budget covers %d runs, and this is run %d of the period; %s", most,
+		return BudgetSpent, fmt.Sprintf("the privacy budget covers run 1 to %d of a period; this is run %d; %s", most,
 			runs, resetHint)
 	case c.spent:
 		return BudgetSpent, "the privacy budget is spent; " + resetHint

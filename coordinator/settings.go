@@ -77,7 +77,7 @@ func (s *Settings) Check() error {
 	case s.Devices < 1 || s.Devices > 1<<24:
 		return fmt.Errorf("devices = %d: must be 1 to %d", s.Devices, 1<<24)
 	case s.Cohort.Exceeds(s.Devices):
-		return fmt.Errorf("cohort = %d: the run is for %d devices; choose fewer, or --cohort all", s.Cohort.Count,
+		return fmt.Errorf("cohort = %d: must be at most devices = %d; choose fewer, or --cohort all", s.Cohort.Count,
 			s.Devices)
 	case s.Runs < 0 || s.Runs > 1 && !s.DP.On():
 		return fmt.Errorf("runs = %d: must be 1 or more, and more than 1 requires --dp: without a privacy budget "+

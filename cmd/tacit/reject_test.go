@@ -66,7 +66,7 @@ func TestCoordinatorErrorsAreBadInput(t *testing.T) {
 	dir := serving(t)
 	world := []string{"-d", "world", "--world", small, "-m", "fedmf", "--state", dir}
 	rejected(t, "no run has begun", "admin", "rollback", "3", "--state", dir)
-	rejected(t, "cohort = 5000: the run is for 80 devices", append([]string{"admin", "begin", "--cohort", "5000"},
+	rejected(t, "cohort = 5000: must be at most devices = 80", append([]string{"admin", "begin", "--cohort", "5000"},
 		world...)...)
 	if code, _, errs := tacit(append([]string{"admin", "begin", "--rounds", "3"}, world...)...); code != 0 {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -224,7 +224,7 @@ func TestRejectsImpossibleFleet(t *testing.T) {
 		"--leave 0.1,0,0,1.5":             "must be four fractions",
 		"--leave 0.1,0,0,0 --parity":      "needs masked sums",
 		"--lie NaN":                       "--lie NaN: must be from 0 to 1",
-		"--cohort 5000 -m fedmf --parity": "cohort = 5000: the run is for 80 devices",
+		"--cohort 5000 -m fedmf --parity": "cohort = 5000: must be at most devices = 80",
 	} {
 		rejected(t, want, append([]string{"fleet", "-d", "world", "--world", small, "--state", t.TempDir()},
 			strings.Fields(words)...)...)
