@@ -118,6 +118,7 @@ func (y Days) Live(ctx context.Context) (*DaysResult, error) {
 			y.Progress(day+1, d.c.Status().Version, d.result.Left)
 		}
 	}
+	d.step(ctx) // devices that checked in before the last release learn of it
 	if err := d.checkBudgets(); err != nil {
 		return nil, err
 	}
