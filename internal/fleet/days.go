@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,7 +119,7 @@ func (y Days) Live(ctx context.Context) (*DaysResult, error) {
 			y.Progress(day+1, d.c.Status().Version, d.result.Left)
 		}
 	}
-	d.step(ctx) // devices that checked in before the last release learn of it
+	d.settle(ctx)
 	if err := d.checkBudgets(); err != nil {
 		return nil, err
 	}
@@ -248,6 +249,18 @@ func (d *federation) step(ctx context.Context) {
 	}
 	close(work)
 	all.Wait()
+}
+
+// settle lets all devices get the newest model: a device counts a release when it has seen it.
+func (d *federation) settle(ctx context.Context) {
+	newest := d.c.Status().Version
+	old := func(m *dayDevice) bool {
+		about, err := m.About()
+		return err != nil || about.ModelVersion < newest
+	}
+	for try := 0; try < 20 && slices.ContainsFunc(d.members, old); try++ {
+		d.step(ctx)
+	}
 }
 
 func (d *federation) sample(day int) {
