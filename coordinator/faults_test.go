@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,27 +14,9 @@ import (
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/store/disktest"
 	"github.com/tacit-rec/tacit/wire"
 )
-
-// smallDisk mounts a file system of a few megabytes.
-func smallDisk(t *testing.T, megabytes int) string {
-	t.Helper()
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("SKIPPED: a small file system requires Linux and root")
-	}
-	dir := t.TempDir()
-	size := fmt.Sprintf("size=%dm", megabytes)
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", size, "tacit-test", dir).CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: a small file system requires mount: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
-	return dir
-}
 
 // fillDisk leaves no space, and returns a function that frees it.
 func fillDisk(t *testing.T, dir string) (free func()) {
@@ -71,7 +51,7 @@ func TestTrainingContinuesAfterAFullDisk(t *testing.T) {
 			s := withDP(small(5), dp)
 			s.Rounds = 3
 			want := undisturbed(t, s)
-			disk := smallDisk(t, 16)
+			disk := disktest.Small(t, 16)
 			var mu sync.Mutex
 			var warned []string
 			told := func(text string) func() bool {
@@ -151,7 +131,7 @@ func TestAFullDiskWhileAnOutcomeIsWritten(t *testing.T) {
 	s := withDP(small(3), "epsilon=20,delta=1e-3,clip=0.5")
 	s.Rounds = 3
 	want := undisturbed(t, s)
-	disk := smallDisk(t, 16)
+	disk := disktest.Small(t, 16)
 	frees := 0
 	r := open(t, filepath.Join(disk, "state"), &s, func(o *Options) {
 		o.probe = 10 * time.Millisecond
@@ -177,7 +157,7 @@ func TestAFullDiskWhileAnOutcomeIsWritten(t *testing.T) {
 func TestAStopDuringAFullDisk(t *testing.T) {
 	t.Parallel()
 	s := small(3)
-	disk := smallDisk(t, 16)
+	disk := disktest.Small(t, 16)
 	dir := filepath.Join(disk, "state")
 	var free func()
 	filled := make(chan struct{})

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,26 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// smallDisk mounts a file system of a few megabytes.
-func smallDisk(t *testing.T, megabytes int) string {
-	t.Helper()
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("SKIPPED: a small file system requires Linux and root")
-	}
-	dir := t.TempDir()
-	size := fmt.Sprintf("size=%dm", megabytes)
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", size, "tacit-test", dir).CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: a small file system requires mount: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
-	return dir
-}
+	"github.com/tacit-rec/tacit/internal/store/disktest"
+)
 
 // fillDisk leaves no space on the disk of a folder, and returns a function that frees it.
 func fillDisk(t *testing.T, dir string) (free func()) {
@@ -66,7 +47,7 @@ func waitFault(t *testing.T, s *Store, want Fault) {
 // A full disk delays writes and fails none. When there is space again they continue: everything
 // is there once, in its order, also after a reopen.
 func TestAFullDiskDelaysWrites(t *testing.T) {
-	disk := smallDisk(t, 8)
+	disk := disktest.Small(t, 8)
 	dir := filepath.Join(disk, "state")
 	s, err := Open(dir, Options{ProbeEvery: 10 * time.Millisecond})
 	must(t, err)
@@ -130,7 +111,7 @@ func TestAFullDiskDelaysWrites(t *testing.T) {
 
 // A blob that does not fit waits until it does.
 func TestALargeBlobWaitsForSpace(t *testing.T) {
-	disk := smallDisk(t, 12)
+	disk := disktest.Small(t, 12)
 	s, err := Open(filepath.Join(disk, "state"), Options{ProbeEvery: 10 * time.Millisecond})
 	must(t, err)
 	defer s.Close()
@@ -252,7 +233,7 @@ func TestAnInterruptedWaitReturns(t *testing.T) {
 // A purge that the disk refuses blocks the embedded server for ever. The store gives up on it: drops and
 // Close return, and whoever opens the folder when there is space finds everything that was acknowledged.
 func TestAPurgeOnAFullDiskEnds(t *testing.T) {
-	disk := smallDisk(t, 8)
+	disk := disktest.Small(t, 8)
 	dir := filepath.Join(disk, "state")
 	s, err := Open(dir, Options{ProbeEvery: 10 * time.Millisecond, SlowAfter: time.Nanosecond})
 	must(t, err)
