@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/wire"
 )
 
 // unpaid checks that no round has ended, that nothing was spent, and that the state has
@@ -38,10 +40,10 @@ func (r *harness) absent(text string) {
 func TestAbsentDevicesSpendNoBudget(t *testing.T) {
 	t.Parallel()
 	s := withDP(small(6), "epsilon=20,delta=1e-3,clip=0.5,min-devices=2")
-	s.Rounds, s.Deadline = 1, 100*time.Millisecond
+	s.Rounds, s.Deadline, s.Minimum = 1, 100*time.Millisecond, 0.01
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.enrolled(6)
-	r.absent("no device is active")
+	r.absent("waiting for devices to check in")
 	for i, h := range d[:2] {
 		if i == 1 {
 			r.c.progress.set(Training, "")
@@ -91,11 +93,11 @@ func TestARoundOfIndependentDrawsWaitsForACheckIn(t *testing.T) {
 	t.Parallel()
 	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
 	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
-	s.Rounds, s.Deadline = 3, 100*time.Millisecond
+	s.Rounds, s.Deadline, s.Minimum = 3, 100*time.Millisecond, 0.01
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	d := r.enrolled(6)
 	for n := range 3 {
-		waitFor(t, "the wait", func() bool { return strings.Contains(r.c.Status().Message, "waiting for a device") })
+		r.waitState(WaitingForCheckIns)
 		if st := r.c.Status(); st.Round != n || r.paid() != n {
 			t.Fatalf("%d rounds are over and %d are paid for, want %d", st.Round, r.paid(), n)
 		}
@@ -162,4 +164,84 @@ func TestARoundOfAbsentDevicesIsDrawnAgainAfterARollback(t *testing.T) {
 		}
 	}
 	t.Errorf("%v are drawn each time", first)
+}
+
+// Devices sleep while nothing is to do. A run that begins meanwhile spends no budget before half of those that are
+// active have checked in, or are overdue, and nobody waits longer than half a deadline. The same holds after a
+// pause and after a reset of the budget.
+func TestARunWaitsForDevicesThatSleep(t *testing.T) {
+	for _, cohort := range []round.Cohort{{Kind: "all"}, {Kind: "poisson", Share: 0.9}} {
+		s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
+		s.Cohort, s.Rounds, s.Runs, s.Deadline = cohort, 1, 3, time.Minute
+		clock := &fakeClock{now: time.Now()}
+		ends := make(chan time.Time)
+		r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+			o.Now = clock.get
+			o.timer = func(time.Duration) (<-chan time.Time, func() bool) { return ends, func() bool { return true } }
+		})
+		enrolDirectly(t, r, 6)
+		checkIn := func(ids ...uint32) {
+			for _, id := range ids {
+				r.c.devices.Seen(id, r.c.now(), r.c.after(r.c.now()))
+			}
+			r.c.requests.notify()
+		}
+		sleep := func() { // devices that were told to come in an hour
+			for id := range uint32(6) {
+				r.c.devices.Seen(id, r.c.now(), time.Hour)
+			}
+			clock.mu.Lock()
+			clock.now = clock.now.Add(time.Minute)
+			clock.mu.Unlock()
+		}
+		end := func() {
+			t.Helper()
+			waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
+			if cohort.Kind != "all" {
+				ends <- time.Now()
+			} else {
+				open := r.c.collection.OpenRound()
+				for id := range uint32(6) {
+					update := wire.AppendUpdate(nil, vector(id, 0, uint64(r.c.plan.UpdateLength(0)+1)))
+					_ = open.Add(id, uint64(id)+1, update) // some are not in the cohort
+				}
+			}
+			r.waitState(Finished)
+		}
+		waits := func(paid int) {
+			t.Helper()
+			r.waitState(WaitingForCheckIns)
+			if after := r.c.after(r.c.now()); after > s.Deadline*5/8 {
+				t.Errorf("%s: a device waits %v", cohort.Kind, after)
+			}
+			checkIn(0, 1)
+			waitFor(t, "the message", func() bool { return strings.Contains(r.c.Status().Message, "2 of 3") })
+			if r.c.collection.OpenRound() != nil || r.paid() != paid {
+				t.Errorf("%s: a round began without devices", cohort.Kind)
+			}
+		}
+		end() // the first run: all have just enrolled
+		sleep()
+		if err := r.c.BeginNext(); err != nil {
+			t.Fatal(err)
+		}
+		waits(2) // the round, and the line of the run
+		checkIn(4)
+		end()
+		sleep()
+		if err := errors.Join(r.c.Pause(true), r.c.BeginNext()); err != nil {
+			t.Fatal(err)
+		}
+		r.waitState(Paused)
+		if err := r.c.Pause(false); err != nil {
+			t.Fatal(err)
+		}
+		waits(4)
+		clock.mu.Lock()
+		clock.now = clock.now.Add(2 * time.Hour) // the others are overdue, and so are the two
+		clock.mu.Unlock()
+		waitFor(t, "another state", func() bool { checkIn(2, 3, 5); return r.c.Status().State == Training })
+		end()
+		r.stop()
+	}
 }

@@ -94,7 +94,7 @@ func TestAFailedStartChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r.waitState(Training)
+		r.waitState(WaitingForCheckIns)
 		if _, runs := r.c.budget.Period(); r.c.runNumber() != 2 || runs != 2 {
 			t.Errorf("write %d: run %d, %d in the period", n, r.c.runNumber(), runs)
 		}

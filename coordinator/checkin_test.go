@@ -21,7 +21,7 @@ import (
 func coming(devices, count, every int, dp string) Settings {
 	s := withDP(small(devices), dp)
 	s.Cohort.Kind, s.Cohort.Count, s.Cohort.Every = "checkin", count, every
-	s.Rounds = 3 * every
+	s.Rounds, s.Minimum = 3*every, 0.01
 	return s
 }
 
@@ -256,6 +256,7 @@ func TestARoundDoesNotWaitForDevicesThatNeverCheckIn(t *testing.T) {
 			in := d[count*round : count*round+count]
 			if masked {
 				waitFor(t, "the lobby", func() bool {
+					in[0].check()
 					return r.c.Status().Round == round &&
 						r.c.Status().Expected == count
 				})

@@ -127,7 +127,7 @@ type Coordinator struct {
 type training struct {
 	closing    collection.Closed // the round whose outcome is being saved
 	attempts   uint32            // at masked sums since the start
-	checkIns   int64             // when the last round of independent draws began
+	awaited    time.Time         // since when devices are awaited for the next round; zero if none can begin
 	epoch      epochStart        // of the participation limit
 	spent      bool              // the budget does not cover another round
 	stopped    string            // why nothing may be released any more; otherwise empty

@@ -12,6 +12,7 @@ import (
 //   - During rounds: when the next one should begin.
 //   - While it waits for devices or for an operator: after half the time that it has waited so far, at least
 //     MinInterval, since what has just begun to wait often ends soon.
+//   - While a round waits for check-ins: the same, at most half a deadline, so that they are there when it begins.
 //   - If all rounds are done: the same, at least IdleInterval, or just after the next scheduled start.
 //
 // No interval exceeds MaxInterval unless the rate requires it, and each varies at random by a quarter, so
@@ -70,6 +71,8 @@ func (c *Coordinator) interval(now time.Time) time.Duration {
 		return c.roundInterval(now)
 	case BetweenRuns, Finished, BudgetSpent, Stopped, Outdated:
 		least = p.IdleInterval
+	case WaitingForCheckIns:
+		return min(max(least, now.Sub(since)/2), c.settings().Deadline/2)
 	case WaitingForDevices:
 		if last := c.devices.LastEnrolment(); last.After(since) {
 			since = last

@@ -41,8 +41,9 @@ func (c *Coordinator) ObserveCall(call string, took time.Duration) {
 
 // allStates are the states that the metrics always show. Another one is shown while it lasts.
 var allStates = []State{
-	Starting, WaitingForRun, WaitingForDevices, NoDevices, Training, Evaluating, Paused, BudgetSpent, Stopped, Finished,
-	BetweenRuns, Outdated, DiskFull, ReadOnly, SlowDisk, TooManyFiles, LowMemory, DiskError,
+	Starting, WaitingForRun, WaitingForDevices, NoDevices, WaitingForCheckIns, Training, Evaluating, Paused,
+	BudgetSpent, Stopped, Finished, BetweenRuns, Outdated, DiskFull, ReadOnly, SlowDisk, TooManyFiles, LowMemory,
+	DiskError,
 }
 
 // WriteMetrics writes what a monitor needs, as OpenMetrics or in the text format of Prometheus. No label has a value

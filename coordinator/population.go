@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tacit-rec/tacit/internal/engine/round"
@@ -20,6 +21,10 @@ import (
 //   - mechanism=tree counts how often a device takes part, whatever the population: a device contributes
 //     once in an epoch, and one that enrols during an epoch waits for the next.
 //   - without sampling every active device may take part.
+//
+// A round that few devices can take part in costs as much as one with all of them. So with a privacy guarantee it
+// begins only if the least share (Settings.Minimum) of the planned devices is active, and the same share of
+// the active ones is there: see lacksCheckIns.
 
 // sampled reports whether the privacy guarantee claims that the cohort is a secret random sample.
 func (c *Coordinator) sampled() bool {
@@ -36,7 +41,7 @@ func (c *Coordinator) requiredDevices() int {
 		n = s.Devices
 	}
 	if g := c.engine.Stack; g != nil {
-		n = max(n, g.RequiredDevices())
+		n = max(n, g.RequiredDevices(), c.minShare(s.Devices))
 	}
 	if s.Masked {
 		n = max(n, c.minDevices(pb.Kind_TRAIN))
@@ -59,6 +64,36 @@ func (c *Coordinator) lacksDevices() (State, string, <-chan struct{}) {
 		return NoDevices, "no device is active: waiting for one to check in", changed
 	}
 	return WaitingForDevices, fmt.Sprintf("waiting for devices: %d of %d", active, required), changed
+}
+
+// minShare is the share of devices that is the least for a round, rounded up.
+func (c *Coordinator) minShare(devices int) int {
+	return int(math.Ceil(float64(devices) * c.settings().Minimum))
+}
+
+// lacksCheckIns says that the next round waits until enough active devices are there. Active devices may sleep:
+// they were told to come in an hour when nothing was to do. With a privacy guarantee a round without them would
+// cost as much as one with them. A device is there if it checked in since the last round began, or since a round
+// became possible, or if it was told to check in before the deadline. The wait ends: each active device checks
+// in when it was told to, or becomes overdue. It depends on check-ins only, which reveal neither histories nor
+// which devices will be drawn.
+func (c *Coordinator) lacksCheckIns() (State, string) {
+	s := c.settings()
+	if !s.DP.On() {
+		return Training, ""
+	}
+	now := c.now()
+	if c.awaited.IsZero() {
+		c.awaited = now
+	}
+	active := len(c.devices.Active(now))
+	required := max(1, c.minShare(active))
+	here := c.devices.Expected(c.awaited, now, max(s.Deadline, 2*c.pollEvery(active)))
+	if here >= required {
+		return Training, ""
+	}
+	return WaitingForCheckIns, fmt.Sprintf("round %d: waiting for devices to check in: %d of %d", c.engine.Next+1, here,
+		required)
 }
 
 // draw appends the cohort of round t to dst, ascending. If the devices 0 to Devices-1 are active, it is

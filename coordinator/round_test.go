@@ -86,7 +86,7 @@ func TestARoundWaitsForItsMinimum(t *testing.T) {
 func TestUnderDPTheDeadlineEndsARound(t *testing.T) {
 	t.Parallel()
 	s := withDP(small(4), "epsilon=20,delta=1e-3,clip=0.5")
-	s.Rounds, s.Deadline = 1, 200*time.Millisecond
+	s.Rounds, s.Deadline, s.Minimum = 1, 200*time.Millisecond, 0.01
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 	h := r.enrolled(4)[2]
 	if fate, err := h.report(h.task()); err != nil || fate != pb.ReportState_COUNTED {
@@ -163,7 +163,12 @@ func TestRollback(t *testing.T) {
 		t.Error("the cohorts of rounds that come again are those of before")
 	}
 	// The budget was for three rounds: no more is released, and the model is served.
-	waitFor(t, "the budget's end", func() bool { return r.c.Status().State == BudgetSpent })
+	waitFor(t, "the budget's end", func() bool {
+		for _, h := range d {
+			h.check()
+		}
+		return r.c.Status().State == BudgetSpent
+	})
 	if got := *r.c.Status().Epsilon; got < spent {
 		t.Errorf("epsilon was %g and is %g", spent, got)
 	}

@@ -25,9 +25,6 @@ func (n *network) Count() int { return n.settings().Devices }
 // Round opens a round, until enough devices have reported or its time is up.
 func (n *network) Round(ctx context.Context, t round.Task) (round.Aggregate, round.Report, error) {
 	defer n.collection.Enter(nil)
-	if err := n.waitForCheckIn(ctx, t.Round); err != nil {
-		return round.Aggregate{}, round.Report{}, err
-	}
 	cohort, err := n.keepCohort(t)
 	if err != nil {
 		return round.Aggregate{}, round.Report{}, err
@@ -261,30 +258,6 @@ func (w *collecting) decide() (closed, discarded bool) {
 	r.Extend(w.now(), w.settings().Deadline)
 	w.active = nil
 	return false, false
-}
-
-// waitForCheckIn waits until a device has checked in since the last round began. With independent
-// draws a round without reports costs budget too, and which devices of a cohort are present is
-// secret, so nothing else may be waited for. Which devices check in is not drawn.
-func (n *network) waitForCheckIn(ctx context.Context, t int) error {
-	if g := n.engine.Stack; g == nil || g.RequiredDevices() > 0 {
-		return nil
-	}
-	poll := time.NewTicker(min(n.settings().Deadline/4, time.Second))
-	defer poll.Stop()
-	for {
-		if checkIns := n.progress.counted(checkInCounter); checkIns > n.checkIns {
-			n.checkIns = checkIns
-			n.sayTraining(t)
-			return nil
-		}
-		n.progress.set(Training, fmt.Sprintf("round %d: waiting for a device to check in", t+1))
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-poll.C:
-		}
-	}
 }
 
 // minimum is the number of reports without which a round does not end at its deadline. With DP a

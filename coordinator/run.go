@@ -81,9 +81,11 @@ func (c *Coordinator) loop(ctx context.Context) error {
 		if state == Training {
 			state, message, changed = c.lacksDevices()
 		}
+		if state == Training {
+			state, message = c.lacksCheckIns()
+		}
 		if state != Training {
-			c.progress.set(state, message)
-			if err := c.sleep(ctx, changed); err != nil {
+			if err := c.rest(ctx, state, message, changed); err != nil {
 				return err
 			}
 			continue
@@ -94,9 +96,21 @@ func (c *Coordinator) loop(ctx context.Context) error {
 	}
 }
 
-// sleep waits for something to do: a request, a change, or the time of the schedule.
-func (c *Coordinator) sleep(ctx context.Context, changed <-chan struct{}) error {
-	t := time.NewTimer(c.untilStart())
+// rest sets a state in which no round can begin, and waits for something to do.
+func (c *Coordinator) rest(ctx context.Context, state State, message string, changed <-chan struct{}) error {
+	limit := c.untilStart()
+	if state == WaitingForCheckIns {
+		limit = min(limit, c.settings().Deadline/4, time.Second)
+	} else {
+		c.awaited = time.Time{}
+	}
+	c.progress.set(state, message)
+	return c.sleep(ctx, changed, limit)
+}
+
+// sleep waits for something to do: a request, a change, or the end of a time.
+func (c *Coordinator) sleep(ctx context.Context, changed <-chan struct{}, limit time.Duration) error {
+	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
@@ -141,8 +155,7 @@ func (c *Coordinator) betweenRounds(ctx context.Context) error {
 		if state, _ := c.idle(); state != Training || !c.requests.paused() {
 			return ctx.Err()
 		}
-		c.progress.set(Paused, "paused")
-		if err := c.sleep(ctx, nil); err != nil {
+		if err := c.rest(ctx, Paused, "paused", nil); err != nil {
 			return err
 		}
 	}
@@ -179,6 +192,7 @@ func (c *Coordinator) setInterrupt(cancel context.CancelCauseFunc) {
 func (c *Coordinator) runRound(ctx context.Context) error {
 	t := c.engine.Next
 	start := c.now()
+	c.awaited = start
 	c.progress.beginRound(start)
 	c.sayTraining(t)
 	if err := c.beginEpoch(t); err != nil {

@@ -15,14 +15,16 @@ const (
 	WaitingForRun     State = "waiting-for-run"     // an operator must begin one
 	WaitingForDevices State = "waiting-for-devices" // to enrol, or to be active again
 	NoDevices         State = "no-devices"          // no device is active
-	Training          State = "training"
-	Evaluating        State = "evaluating"
-	Paused            State = "paused"
-	BudgetSpent       State = "budget-spent" // the privacy budget does not cover another round
-	Stopped           State = "stopped"      // nothing may be released any more
-	Finished          State = "finished"     // the run is over, and no other one is scheduled
-	BetweenRuns       State = "between-runs" // the run is over, and another one is scheduled
-	Outdated          State = "outdated"     // devices hold a newer model than the state folder
+	// WaitingForCheckIns is the state of a run with a privacy guarantee whose devices sleep: see lacksCheckIns.
+	WaitingForCheckIns State = "waiting-for-check-ins"
+	Training           State = "training"
+	Evaluating         State = "evaluating"
+	Paused             State = "paused"
+	BudgetSpent        State = "budget-spent" // the privacy budget does not cover another round
+	Stopped            State = "stopped"      // nothing may be released any more
+	Finished           State = "finished"     // the run is over, and no other one is scheduled
+	BetweenRuns        State = "between-runs" // the run is over, and another one is scheduled
+	Outdated           State = "outdated"     // devices hold a newer model than the state folder
 )
 
 // Over reports whether the run is over, so that another one may begin.
@@ -126,7 +128,7 @@ func (p *progress) all() map[string]int64 {
 func (p *progress) beginRound(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.opened, p.idled = now, p.state != Training && p.state != Evaluating
+	p.opened, p.idled = now, p.state != Training && p.state != Evaluating && p.state != WaitingForCheckIns
 }
 
 // endRound notes how long a round took.

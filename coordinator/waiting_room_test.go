@@ -74,7 +74,7 @@ func TestARoundDoesNotWaitForExcludedDevices(t *testing.T) {
 		s.Masked, s.Deadline = masked, 300*time.Millisecond
 		r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 		d := r.enrolled(3 * count)
-		waitFor(t, "the round", func() bool { return r.c.Status().Expected == count })
+		waitFor(t, "the round", func() bool { d[0].check(); return r.c.Status().Expected == count })
 		r.c.mu.Lock()
 		r.c.collection.Participation.Exclude(3)
 		r.c.mu.Unlock()

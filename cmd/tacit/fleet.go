@@ -302,7 +302,7 @@ func fleetLine(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) string {
 		switch s.State {
 		case coordinator.Evaluating:
 			return evaluationProgress(s)
-		case coordinator.WaitingForDevices:
+		case coordinator.WaitingForDevices, coordinator.WaitingForCheckIns:
 			return s.Message
 		}
 	}
