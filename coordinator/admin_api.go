@@ -10,7 +10,6 @@ import (
 	"github.com/tacit-rec/tacit/coordinator/internal/enrolment"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/rpc"
-	"github.com/tacit-rec/tacit/privacy"
 )
 
 // CountRefusals sets where the server counts refused requests, by code.
@@ -194,27 +193,4 @@ func (c *Coordinator) Revoke(id uint32) error {
 		return refusal(connect.CodeNotFound, fmt.Errorf("device %d is not enrolled", id))
 	}
 	return c.devices.Revoke(id)
-}
-
-// ledgerOK reports whether the ledger covers at least the rounds that the model was trained for.
-func (c *Coordinator) ledgerOK() bool {
-	v := c.models.Newest()
-	if c.budget == nil || v == nil || c.engine.Stack == nil {
-		return true
-	}
-	if c.budget.WasRepaired() { // entries of the run may be missing; until a reset the whole budget counts as spent
-		return !c.budget.Lost()
-	}
-	paid := int64(0)
-	for _, run := range append([]string{c.runHex()}, c.latest.Load().former...) {
-		for _, e := range c.budget.Paid(run) {
-			if !c.engine.Stack.IsMetric(e) {
-				paid += e.Rounds
-			}
-		}
-	}
-	if c.engine.Stack.Mechanism == privacy.Tree {
-		return paid > 0 || v.Round == 0
-	}
-	return paid >= int64(v.Round)
 }

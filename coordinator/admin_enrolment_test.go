@@ -92,3 +92,16 @@ func TestTokensAndAppKeysOfOperators(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A token is not valid for longer than 10 years, and hours that overflow a time make no token.
+func TestTheHoursOfATokenAreBounded(t *testing.T) {
+	s := small(2)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	for hours, ok := range map[int]bool{
+		-1: false, 0: false, 1: true, maxTokenHours: true, maxTokenHours + 1: false, 1 << 53: false, 5_124_096: false,
+	} {
+		if _, err := r.admin.MakeToken(context.Background(), 1, hours, "test"); (err == nil) != ok {
+			t.Errorf("%d hours: %v", hours, err)
+		}
+	}
+}

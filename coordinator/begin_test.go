@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/internal/store"
@@ -151,4 +153,24 @@ func TestAStartOnAFullDiskIsAnsweredAtOnce(t *testing.T) {
 	}
 	writes.full.Store(false)
 	waitFor(t, "run 2", func() bool { return r.c.Status().RunNumber == 2 && r.c.Status().State == Training })
+}
+
+// Devices that take free places are on disk before they may report. If that fails, the cohort stays as it is.
+func TestSubstitutesAreOnDiskFirst(t *testing.T) {
+	s := small(6)
+	s.Cohort = round.Cohort{Kind: "count", Count: 2}
+	var writes failing
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.refuse = writes.refuse })
+	r.enrolled(6)
+	waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
+	task := r.c.newTask(pb.Kind_TRAIN, 0, 0, nil)
+	w := &collecting{network: &network{r.c}, round: r.c.collection.OpenRound(), task: task}
+	for i, want := range []int{4, 4} {
+		w.refill()
+		saved, _, err := r.c.collection.LoadCohort(r.c.logOf(task))
+		if err != nil || len(saved) != want || !slices.Equal(saved, w.round.Cohort()) {
+			t.Errorf("refill %d: %v, on disk %v, %v", i, w.round.Cohort(), saved, err)
+		}
+		writes.at.Store(1)
+	}
 }

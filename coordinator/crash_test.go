@@ -300,3 +300,14 @@ func TestARunKeepsItsBits(t *testing.T) {
 		}
 	}
 }
+
+// The numbers of attempts do not repeat after 65,536 of them.
+func TestAttemptsHaveNumbersOfTheirOwn(t *testing.T) {
+	s := small(2)
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	first := r.c.nextAttempt()
+	r.c.attempts = 1 << 16
+	if again := r.c.nextAttempt(); again == first {
+		t.Errorf("the attempt after 65536 others has the number %d again", again)
+	}
+}

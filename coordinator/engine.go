@@ -3,14 +3,12 @@ package coordinator
 import (
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/privacy"
-	"github.com/tacit-rec/tacit/privacy/account"
 	"github.com/tacit-rec/tacit/privacy/secagg"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -120,14 +118,6 @@ func (s *Settings) checkMasks(p *local.Plan) error {
 	return nil
 }
 
-// guarantee says what the privacy guarantee covers; empty without one.
-func (c *Coordinator) guarantee() string {
-	if g := c.engine.Stack; g != nil {
-		return g.Against()
-	}
-	return ""
-}
-
 // groupSeed is the seed of the groups of masked sums.
 func (c *Coordinator) groupSeed() uint64 { return c.groupSeedOf(c.latest.Load()) }
 
@@ -136,20 +126,4 @@ func (c *Coordinator) groupSeedOf(run *current) uint64 {
 		return run.settings.Seed
 	}
 	return c.noise.GroupSeed(run.id, c.rollbacks.count)
-}
-
-// epsilon is the budget spent; infinite if it is unknown.
-func (c *Coordinator) epsilon() float64 {
-	g := c.engine.Stack
-	if g == nil {
-		return 0
-	}
-	if c.budget.Lost() {
-		return math.Inf(1)
-	}
-	r, err := account.Epsilon(g.Delta, g.Options(), c.budget.All()...)
-	if err != nil {
-		return math.Inf(1)
-	}
-	return r.Epsilon
 }

@@ -49,7 +49,8 @@ const testInterval = 50 * time.Millisecond
 func (c *Coordinator) after(now time.Time) time.Duration {
 	every := c.pollEvery(c.devices.ActiveCount())
 	if state, _ := c.progress.get(); state == BetweenRuns {
-		if left := c.schedule.Next(now).Sub(now); left <= c.opt.CheckIns.MaxInterval {
+		day := c.timeOfDay()
+		if left := c.schedule.Next(day).Sub(day); left <= c.opt.CheckIns.MaxInterval {
 			spread := max(every, c.opt.CheckIns.MinInterval) // after the start, not all at once
 			return left + time.Duration(rand.Float64()*float64(spread))
 		}

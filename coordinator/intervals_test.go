@@ -246,3 +246,26 @@ func TestDevicesWaitNoLongerThanARound(t *testing.T) {
 		}
 	}
 }
+
+// If the clock is set, devices and the status follow the time of day, as the schedule does.
+func TestDevicesFollowAClockThatIsSet(t *testing.T) {
+	now := time.Date(2031, 5, 6, 2, 30, 0, 0, time.UTC)
+	c, err := Open(Options{
+		Dir: filepath.Join(t.TempDir(), "state"), Schedule: "daily@03:00", Now: func() time.Time { return now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Begin(small(2), stock(10)); err != nil {
+		t.Fatal(err)
+	}
+	c.opt.wall = func() time.Time { return now.Add(-20*time.Minute + 24*time.Hour) } // 02:10 of the next day
+	c.progress.set(BetweenRuns, "")
+	if after := c.after(now); after < 50*time.Minute || after > 51*time.Minute {
+		t.Errorf("50 minutes before the start a device is told to come after %v", after)
+	}
+	if next := c.Status().NextRun; next == nil || !next.Equal(time.Date(2031, 5, 7, 3, 0, 0, 0, time.UTC)) {
+		t.Errorf("the next run starts at %v", next)
+	}
+}

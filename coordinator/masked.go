@@ -132,12 +132,13 @@ func (n *network) refillMasked(task *pb.Task, cohort []uint32) []uint32 {
 	if len(others) == 0 {
 		return cohort
 	}
-	cohort = slices.Concat(cohort, others)
-	slices.Sort(cohort)
-	if err := n.collection.SaveCohort(n.logOf(task), cohort); err != nil {
-		n.opt.Warn(fmt.Sprintf("cannot save the cohort of round %d: %v", task.Round+1, err))
+	larger := slices.Concat(cohort, others)
+	slices.Sort(larger)
+	if err := n.collection.SaveCohort(n.logOf(task), larger); err != nil {
+		n.opt.Warn(fmt.Sprintf("the cohort of round %d stays as it is: %v", task.Round+1, err))
+		return cohort
 	}
-	return cohort
+	return larger
 }
 
 // gather waits until enough devices for a masked round have checked in; nil if all devices that
@@ -227,10 +228,11 @@ const sumSuffix = ".sum"
 
 func (c *Coordinator) sumLog(task *pb.Task) string { return c.logOf(task) + sumSuffix }
 
-// nextAttempt is a number that no attempt had before, after a restart neither.
+// nextAttempt is a number that no attempt at a round had before, after a restart neither: a start of the
+// coordinator begins 65,536 numbers after the one before.
 func (c *Coordinator) nextAttempt() uint32 {
 	c.attempts++
-	return uint32(c.st.Epoch())<<16 | c.attempts&0xffff
+	return uint32(c.st.Epoch())<<16 + c.attempts
 }
 
 // minDevices is how many devices must be in a masked sum: as many as the privacy guarantee requires,

@@ -11,8 +11,10 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/privacy"
 )
 
 // The privacy budget of a policy covers a budget period: the runs of the federation from one reset of
@@ -96,6 +98,9 @@ func (c *Coordinator) warnBudget(total float64, s *Settings) {
 const lostMessage = "entries of the privacy ledger were lost in a repair, so the whole budget counts as spent; " +
 	"restore the newest backup into a new folder with tacit admin restore, or " + resetHint
 
+// maxReason is the largest number of bytes of a reason in the ledger.
+const maxReason = 1000
+
 // ResetBudget begins a new budget period: the privacy budget counts the releases from now on. The
 // reason is recorded in the ledger. It is also the way out if devices have proven that the ledger is
 // older than what was released.
@@ -110,9 +115,9 @@ func (c *Coordinator) ResetBudget(reason string) error {
 		return refusal(connect.CodeFailedPrecondition,
 			errors.New("the federation has no privacy budget: no run had --dp"))
 	}
-	if reason = strings.TrimSpace(reason); reason == "" || len(reason) > 1000 {
-		return refusal(connect.CodeInvalidArgument,
-			errors.New("a reset of the privacy budget requires a reason of 1 to 1000 bytes, which stays in the ledger"))
+	if reason = strings.TrimSpace(reason); reason == "" || len(reason) > maxReason {
+		return refusal(connect.CodeInvalidArgument, fmt.Errorf("reason of %d bytes: a reset of the privacy budget "+
+			"requires 1 to %d, and the ledger keeps them for ever", len(reason), maxReason))
 	}
 	continues := c.models.Round() < c.settings().Rounds && !c.requests.ends(c.runHex())
 	// Devices accept no lower period than they know, so a restored folder has to get beyond the proven one.
@@ -187,16 +192,71 @@ func (c *Coordinator) enrolmentLine() int {
 	return lines
 }
 
+// releases is what the releases of the newest run depend on, for all goroutines.
+type releases struct {
+	stack  *privacy.Stack // nil without a privacy guarantee
+	ledger *budget.Budget
+}
+
+func (c *Coordinator) releases() (r releases) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.ledger = c.budget; c.engine != nil {
+		r.stack = c.engine.Stack
+	}
+	return r
+}
+
+// guarantee says what the privacy guarantee covers; empty without one.
+func (r releases) guarantee() string {
+	if r.stack == nil {
+		return ""
+	}
+	return r.stack.Against()
+}
+
+// epsilon is the budget spent; infinite if it is unknown.
+func (r releases) epsilon() float64 {
+	if r.stack == nil {
+		return 0
+	}
+	return r.ledger.Epsilon(r.stack.Delta, r.stack.Options())
+}
+
+// covers reports whether the ledger covers at least the rounds that a version of a run was trained for.
+func (r releases) covers(v *models.Version, run *current) bool {
+	if r.ledger == nil || v == nil || r.stack == nil {
+		return true
+	}
+	if r.ledger.WasRepaired() { // entries of the run may be missing; until a reset the whole budget counts as spent
+		return !r.ledger.Lost()
+	}
+	runs := append([]string{fmt.Sprintf("%x", run.id)}, run.former...)
+	if !slices.Contains(runs, v.Run) { // the run begins just now
+		return true
+	}
+	paid := int64(0)
+	for _, id := range runs {
+		for _, e := range r.ledger.Paid(id) {
+			if !r.stack.IsMetric(e) {
+				paid += e.Rounds
+			}
+		}
+	}
+	if r.stack.Mechanism == privacy.Tree {
+		return paid > 0 || v.Round == 0
+	}
+	return paid >= int64(v.Round)
+}
+
 // DeviceEpsilon is the privacy cost of all releases since a device enrolled, in all budget periods;
 // false without a privacy guarantee, for an unknown device, or if ledger entries were lost.
 func (c *Coordinator) DeviceEpsilon(id uint32) (float64, bool) {
 	line, ok := c.devices.LedgerLine(id)
-	c.mu.Lock()
-	b, e := c.budget, c.engine
-	c.mu.Unlock()
-	if !ok || b == nil || e == nil || e.Stack == nil {
+	r := c.releases()
+	if !ok || r.ledger == nil || r.stack == nil {
 		return 0, false
 	}
-	epsilon := b.EpsilonSince(line, e.Stack.Delta, e.Stack.Options())
+	epsilon := r.ledger.EpsilonSince(line, r.stack.Delta, r.stack.Options())
 	return epsilon, !math.IsInf(epsilon, 0)
 }

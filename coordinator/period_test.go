@@ -511,3 +511,33 @@ func TestTheNewestLedgerInAFolderOfAnEarlierRun(t *testing.T) {
 		t.Errorf("run %d, %d of the period, ledger ok %t", r.c.runNumber(), b.RunInPeriod, b.LedgerOK)
 	}
 }
+
+// Status computes no privacy cost under the lock that devices need.
+func TestTheBudgetIsComputedOutsideOfTheLock(t *testing.T) {
+	s := withDP(small(2), "epsilon=20,delta=1e-3,clip=0.5")
+	s.Rounds = 1
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	r.play(r.enrolled(2), 1)
+	r.waitState(Finished)
+	if b := r.c.Budget(); b.Epsilon == nil || *b.Epsilon <= 0 || !b.LedgerOK || b.Guarantee == "" {
+		t.Errorf("%+v", b)
+	}
+	x := r.c.releases()
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if x.epsilon() <= 0 || !x.covers(r.c.models.Newest(), r.c.latest.Load()) { // would wait for ever
+		t.Errorf("epsilon %v", x.epsilon())
+	}
+}
+
+// Reasons of a reset have one limit, whoever calls.
+func TestReasonsOfAResetHaveOneLimit(t *testing.T) {
+	s := withDP(small(2), "epsilon=20,delta=1e-3,clip=0.5")
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	for n, ok := range map[int]bool{0: false, maxReason: true, maxReason + 1: false} {
+		_, err := r.admin.ResetBudget(context.Background(), strings.Repeat("x", n))
+		if (err == nil) != ok {
+			t.Errorf("a reason of %d bytes: %v", n, err)
+		}
+	}
+}

@@ -79,7 +79,7 @@ func (c *Coordinator) minShare(devices int) int {
 // which devices will be drawn.
 func (c *Coordinator) lacksCheckIns() (State, string) {
 	s := c.settings()
-	if !s.DP.On() {
+	if !s.DP.On() || c.collection.Interrupted() { // a round that a kill interrupted has begun
 		return Training, ""
 	}
 	now := c.now()

@@ -217,13 +217,15 @@ func (w *collecting) refill() {
 	if len(others) == 0 {
 		return
 	}
+	if !w.settings().Cohort.ByCheckIn() { // on disk first: after a kill their reports are in the cohort's log
+		larger := slices.Concat(w.round.Cohort(), others)
+		slices.Sort(larger)
+		if err := w.collection.SaveCohort(w.logOf(w.task), larger); err != nil {
+			w.opt.Warn(fmt.Sprintf("the cohort of round %d stays as it is: %v", w.task.Round+1, err))
+			return
+		}
+	}
 	w.round.Refill(others)
-	if w.settings().Cohort.ByCheckIn() {
-		return
-	}
-	if err := w.collection.SaveCohort(w.logOf(w.task), w.round.Cohort()); err != nil {
-		w.opt.Warn(fmt.Sprintf("cannot save the cohort of round %d: %v", w.task.Round+1, err))
-	}
 }
 
 // decide ends a round at its deadline, or gives it another one: if it has too few reports, other active

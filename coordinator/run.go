@@ -227,7 +227,7 @@ func (c *Coordinator) runRound(ctx context.Context) error {
 	c.progress.count("rounds", 1)
 	event := Event{
 		Round: t + 1, Rounds: c.settings().Rounds, Version: c.models.Last(), Counted: outcome.Counted,
-		Cohort: outcome.Cohort, Discarded: outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.epsilon(),
+		Cohort: outcome.Cohort, Discarded: outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.releases().epsilon(),
 		Rejected: report.Rejected,
 	}
 	if evaluates {

@@ -105,7 +105,7 @@ func (c *Coordinator) runStatus() RunStatus {
 		}
 	}
 	if c.schedule.On() {
-		next := c.schedule.Next(c.now()).UTC()
+		next := c.schedule.Next(c.timeOfDay()).UTC()
 		s.NextRun = &next
 	}
 	if open := c.collection.Open(); open != nil && !c.sampled() {
@@ -132,22 +132,20 @@ func (c *Coordinator) Budget() Budget {
 		return Budget{Policy: "none", LedgerOK: true}
 	}
 	state, _ := c.progress.lasting()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	settings := c.settings()
+	settings, r := c.settings(), c.releases()
 	b := Budget{Policy: textOf(settings.DP), EpsilonTooLow: state == Outdated}
-	b.LedgerOK = !b.EpsilonTooLow && c.ledgerOK()
+	b.LedgerOK = !b.EpsilonTooLow && r.covers(c.models.Newest(), c.latest.Load())
 	if !settings.DP.On() {
 		return b
 	}
-	epsilon, delta := c.epsilon(), settings.DP.Delta
-	if b.Delta, b.Guarantee = &delta, c.guarantee(); !math.IsInf(epsilon, 0) {
+	epsilon, delta := r.epsilon(), settings.DP.Delta
+	if b.Delta, b.Guarantee = &delta, r.guarantee(); !math.IsInf(epsilon, 0) {
 		b.Epsilon = &epsilon
 	}
 	if settings.DP.Epsilon > 0 {
 		b.BudgetEpsilon = &settings.DP.Epsilon
 	}
-	b.BudgetPeriod, b.RunInPeriod = c.budget.Period()
-	b.Runs, b.LedgerLines = max(settings.Runs, 1), c.budget.Lines()
+	b.BudgetPeriod, b.RunInPeriod = r.ledger.Period()
+	b.Runs, b.LedgerLines = max(settings.Runs, 1), r.ledger.Lines()
 	return b
 }

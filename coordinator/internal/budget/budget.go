@@ -37,6 +37,7 @@ type Budget struct {
 	retry  func(write func() error) error
 
 	costs costs
+	spent periodCost
 }
 
 var _ account.Ledger = (*Budget)(nil)

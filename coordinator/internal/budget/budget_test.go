@@ -211,3 +211,33 @@ func TestADamagedLedgerHasOneWayOut(t *testing.T) {
 		t.Errorf("a device from before the loss: epsilon %v, one after the reset: %v", before, after)
 	}
 }
+
+// The cost of the period is that of the accountant, and is computed again only when the ledger grows.
+func TestTheCostOfThePeriodIsRemembered(t *testing.T) {
+	b := open(t, t.TempDir())
+	for range 3 {
+		if err := b.Spend(release(1)); err != nil {
+			t.Fatal(err)
+		}
+		want, err := account.Epsilon(1e-6, account.Options{}, b.All()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Epsilon(1e-6, account.Options{}); got != want.Epsilon {
+			t.Errorf("epsilon %v, want %v", got, want.Epsilon)
+		}
+	}
+	b.spent.epsilon = 42
+	if got := b.Epsilon(1e-6, account.Options{}); got != 42 {
+		t.Errorf("the cost was computed again: %v", got)
+	}
+	if got := b.Epsilon(1e-5, account.Options{}); got == 42 {
+		t.Error("another delta costs the same")
+	}
+	if err := b.Reset("test", time.Unix(1e9, 0), false); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Epsilon(1e-6, account.Options{}); got != 0 {
+		t.Errorf("after a reset: %v", got)
+	}
+}

@@ -43,6 +43,32 @@ func (b *Budget) EpsilonSince(line int, delta float64, o account.Options) float6
 	return min(k.known[sort.SearchInts(k.at, line)], k.most)
 }
 
+// periodCost remembers what the budget period cost, until the ledger grows.
+type periodCost struct {
+	mu         sync.Mutex
+	lines      int // of the ledger; 0 if the cost is not known
+	delta      float64
+	accountant account.Accountant
+	epsilon    float64
+}
+
+// Epsilon is the privacy cost at delta of all entries of the budget period; infinite if it is unknown.
+func (b *Budget) Epsilon(delta float64, o account.Options) float64 {
+	if b == nil {
+		return 0
+	}
+	t := &b.spent
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := b.ledger.Len(); n != t.lines || delta != t.delta || o.Accountant != t.accountant {
+		t.lines, t.delta, t.accountant, t.epsilon = n, delta, o.Accountant, math.Inf(1)
+		if r, err := account.Epsilon(delta, o, b.ledger.Events()...); err == nil && !b.ledger.Lost() {
+			t.epsilon = r.Epsilon
+		}
+	}
+	return t.epsilon
+}
+
 // compute computes every cost in one pass from the end, so that no curve is computed twice.
 func (k *costs) compute(events []account.Event) {
 	var c, all composed
