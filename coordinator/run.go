@@ -99,8 +99,8 @@ func (c *Coordinator) loop(ctx context.Context) error {
 // rest sets a state in which no round can begin, and waits for something to do.
 func (c *Coordinator) rest(ctx context.Context, state State, message string, changed <-chan struct{}) error {
 	limit := c.untilStart()
-	if state == WaitingForCheckIns {
-		limit = min(limit, c.settings().Deadline/4, time.Second)
+	if state == WaitingForCheckIns { // counting a million devices takes 20 ms
+		limit = max(20*time.Millisecond, time.Duration(c.devices.ActiveCount())*time.Microsecond)
 	} else {
 		c.awaited = time.Time{}
 	}
