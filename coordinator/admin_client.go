@@ -94,12 +94,6 @@ func (a *AdminClient) Counted(ctx context.Context, round uint32) (*CountedRound,
 	return out, a.Get(ctx, fmt.Sprintf("counted?round=%d", round), out)
 }
 
-// Items adds or changes items, from the next round on.
-func (a *AdminClient) Items(ctx context.Context, items []*pb.Item) (*AddedItems, error) {
-	out := &AddedItems{}
-	return out, a.Post(ctx, "items", itemsRequest{jsonItems(items)}, out)
-}
-
 // MakeToken makes a token that lets a number of devices enrol within some hours.
 func (a *AdminClient) MakeToken(ctx context.Context, uses, hours int, note string) (string, error) {
 	var out struct {

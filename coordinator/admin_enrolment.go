@@ -56,19 +56,8 @@ func (c *Coordinator) Devices(from uint32, limit int) DeviceList {
 }
 
 func adminDevices(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any, error) {
-	from, err := number(r.URL.Query(), "from")
-	if err != nil {
-		return nil, err
-	}
-	limit, err := number(r.URL.Query(), "limit")
-	if err != nil {
-		return nil, err
-	}
-	if from >= 1<<32 || limit > maxListed {
-		return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("from = %d, limit = %d: must be at most %d and %d",
-			from, limit, uint32(1<<32-1), maxListed))
-	}
-	return c.Devices(uint32(from), int(limit)), nil
+	from, limit, err := page(r)
+	return c.Devices(uint32(from), limit), err
 }
 
 // tokensResponse is the answer of GET tokens.

@@ -34,6 +34,8 @@ type adminFunc = func(c *Coordinator, w http.ResponseWriter, r *http.Request) (a
 var adminCalls = map[string]adminCall{
 	"GET status":      {do: answer((*Coordinator).Status)},
 	"GET history":     {do: adminHistory},
+	"GET runs":        {do: answer(adminRuns)},
+	"GET items":       {query: []string{"from", "limit"}, do: adminListItems},
 	"GET counted":     {query: []string{"round"}, secret: true, do: adminCounted},
 	"GET audit":       {query: []string{"limit"}, do: adminAudit},
 	"GET operators":   {do: adminOperators},

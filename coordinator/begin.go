@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -98,7 +99,7 @@ func (c *Coordinator) beginFirst(s Settings, items []*pb.Item) error {
 	if p, err := models.ReadPublished(c.opt.Dir); err == nil && p != nil {
 		number = p.RunNumber + 1
 	}
-	b := &start{current: newRun(number, s), items: &pb.Catalogue{Version: 1, Items: items}, features: features}
+	b := &start{current: c.newRun(number, s), items: &pb.Catalogue{Version: 1, Items: items}, features: features}
 	if err := c.writeStart(b); err != nil {
 		return err
 	}
@@ -111,8 +112,10 @@ func (c *Coordinator) beginFirst(s Settings, items []*pb.Item) error {
 }
 
 // newRun draws the ID and the seed of a run.
-func newRun(number int, given Settings) current {
-	out := current{id: make([]byte, 16), number: number, settings: given, given: given}
+func (c *Coordinator) newRun(number int, given Settings) current {
+	out := current{
+		id: make([]byte, 16), number: number, settings: given, given: given, begun: c.now().UTC().Truncate(time.Second),
+	}
 	rand.Read(out.id)
 	if out.settings.Seed += uint64(number - 1); !given.Deterministic {
 		var b [8]byte
@@ -150,6 +153,7 @@ func (c *Coordinator) writeStart(b *start) (err error) {
 	}
 	saved := savedRun{
 		Run: b.id, Number: b.number, Settings: b.settings, Given: b.given, Items: name, Count: n, Features: features,
+		Begun: b.begun, Earlier: b.earlier,
 	}
 	if b.base != nil {
 		saved.From = b.base.Version

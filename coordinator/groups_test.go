@@ -217,6 +217,9 @@ func TestAFlippedBitCostsOnlyItsGroup(t *testing.T) {
 // mask has all devices play an attempt, one of them with a bit flipped.
 func (r *harness) mask(d []*testDevice, liar int) (attempt uint32) {
 	r.t.Helper()
+	for _, h := range d { // with a privacy guarantee a round waits for them
+		h.check()
+	}
 	var wg sync.WaitGroup
 	for i := range d {
 		task := d[i].task()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -27,6 +28,9 @@ type savedRun struct {
 	Features string   `json:"features,omitempty"`
 	From     uint64   `json:"from,omitempty"`   // the version whose values are the first ones
 	Former   []string `json:"former,omitempty"` // see current
+
+	Begun   time.Time `json:"begun"`
+	Earlier []RunInfo `json:"earlier,omitempty"`
 }
 
 const waitingForRun = "waiting for a run: tacit admin begin, or tacit fleet"
@@ -48,7 +52,8 @@ func (c *Coordinator) resume() error {
 	defer close(c.ready)
 	r.Settings.methods, r.Given.methods = c.opt.Methods, c.opt.Methods
 	c.latest.Store(&current{
-		id: r.Run, number: r.Number, settings: r.Settings, given: r.Given, former: r.Former,
+		id: r.Run, number: r.Number, settings: r.Settings, given: r.Given, former: r.Former, begun: r.Begun,
+		earlier: r.Earlier,
 	})
 	c.models.Begin(c.runID())
 	c.models.Keep(r.Items, r.Features)

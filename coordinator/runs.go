@@ -25,6 +25,8 @@ type current struct {
 	given     Settings // as the operator wrote them
 	continues bool     // it started from the model of the run before
 	former    []string // IDs that it had before a restored folder gave it a higher number
+	begun     time.Time
+	earlier   []RunInfo // the oldest first
 }
 
 // settings are those of the newest run. They must not be changed.
@@ -153,7 +155,8 @@ func (c *Coordinator) nextStart(s Settings, items []*pb.Item) (b *start, pending
 		return nil, 0, err
 	}
 	s.Features = nil
-	run := newRun(c.runNumber()+1, s)
+	run := c.newRun(c.runNumber()+1, s)
+	run.earlier = c.withNewest()
 	if !s.DP.On() { // a privacy guarantee is for a fixed number of devices
 		run.settings.Devices = max(s.Devices, len(c.devices.Active(c.now())))
 	}

@@ -26,7 +26,8 @@ func (a *app) adminCmd() *cobra.Command {
 		Example: "  tacit admin status\n  tacit admin token --uses 100 --hours 24\n  tacit admin rollback 7",
 	}
 	return group(c, a.adminStatus(), a.adminBegin(), a.adminEnd(), a.adminPause(true), a.adminPause(false),
-		a.adminHistory(), a.adminRollback(), a.adminBudget(), a.adminResetBudget(), a.adminItems(), a.adminExport(),
+		a.adminRuns(), a.adminHistory(), a.adminRollback(), a.adminBudget(), a.adminResetBudget(), a.adminItems(),
+		a.adminExport(),
 		a.adminBackup(), a.adminRestore(),
 		a.adminDevices(), a.adminToken(), a.adminTokens(), a.adminRevokeToken(), a.adminAppKey(),
 		a.adminRevoke(), a.adminReadmit(),

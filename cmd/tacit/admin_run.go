@@ -212,6 +212,29 @@ func spent(s *coordinator.Status) string {
 	return budgetText(&s.Budget)
 }
 
+func (a *app) adminRuns() *cobra.Command {
+	return a.adminCommand("runs", "List the runs of the federation, at most the last 101", "", noArgs,
+		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			rows, err := admin.Runs(ctx)
+			if err != nil {
+				return err
+			}
+			return a.result(rows, func(out io.Writer) error {
+				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "run\tmethod\trounds\tbegun\tended\tstate")
+				for _, x := range rows {
+					ended := ""
+					if x.Ended != nil {
+						ended = x.Ended.Local().Format(time.DateTime)
+					}
+					fmt.Fprintf(w, "%d\t%s\t%d of %d\t%s\t%s\t%s\n", x.Number, x.Method, x.Round, x.Rounds,
+						x.Begun.Local().Format(time.DateTime), ended, x.State)
+				}
+				return w.Flush()
+			})
+		})
+}
+
 func (a *app) adminHistory() *cobra.Command {
 	return a.adminCommand("history", "List the model versions that tacit admin rollback can restore", "", noArgs,
 		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {

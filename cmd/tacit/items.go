@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,10 +19,12 @@ import (
 )
 
 func (a *app) adminItems() *cobra.Command {
-	return a.adminCommand("items FILE", "Add, change or retire items, from a CSV file with the columns id, title "+
-		"and retired",
-		"  tacit admin items new.csv", exactArgs(1),
+	return a.adminCommand("items [FILE]", "List the items, or change them from a CSV file (id, title, retired)",
+		"  tacit admin items new.csv\n  tacit admin items > items.csv", maxArgs(1),
 		func(ctx context.Context, admin *coordinator.AdminClient, words []string) error {
+			if len(words) == 0 {
+				return a.listItems(ctx, admin)
+			}
 			f, err := os.Open(words[0])
 			if err != nil {
 				return input(err, "")
@@ -45,6 +48,30 @@ func (a *app) adminItems() *cobra.Command {
 				return err
 			})
 		})
+}
+
+// listItems prints the catalogue as a CSV file.
+func (a *app) listItems(ctx context.Context, admin *coordinator.AdminClient) error {
+	all := []coordinator.ListedItem{}
+	for from := 0; ; {
+		page, err := admin.ListItems(ctx, from)
+		if err != nil {
+			return err
+		}
+		all = append(all, page.Items...)
+		if from = page.Next; from == 0 {
+			break
+		}
+	}
+	return a.result(all, func(out io.Writer) error {
+		w := csv.NewWriter(out)
+		err := w.Write([]string{"id", "title", "retired"})
+		for _, x := range all {
+			err = errors.Join(err, w.Write([]string{x.ID, x.Title, strconv.FormatBool(x.Retired)}))
+		}
+		w.Flush()
+		return errors.Join(err, w.Error())
+	})
 }
 
 // itemsHint describes a file of items.
