@@ -217,7 +217,7 @@ func TestARunWaitsForDevicesThatSleep(t *testing.T) {
 			checkIn(0, 1)
 			waitFor(t, "the message", func() bool { return strings.Contains(r.c.Status().Message, "2 of 3") })
 			if r.c.collection.OpenRound() != nil || r.paid() != paid {
-				t.Errorf("%s: a round began without devices", cohort.Kind)
+				t.Errorf("%s: a round began without devices, or %d are paid for, want %d", cohort.Kind, r.paid(), paid)
 			}
 		}
 		end() // the first run: all have just enrolled

@@ -44,7 +44,7 @@ func (c *Coordinator) describe(state State) RunInfo {
 	if v == nil || v.Run != out.Run { // the run begins just now
 		return out
 	}
-	if out.Round = v.Round; !state.over() {
+	if out.Round = v.Round; !state.Over() {
 		return out
 	}
 	at := time.UnixMilli(v.CreatedMs).UTC()

@@ -219,19 +219,16 @@ func (a *app) adminRuns() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.result(rows, func(out io.Writer) error {
-				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "run\tmethod\trounds\tbegun\tended\tstate")
-				for _, x := range rows {
-					ended := ""
+			return list(a, rows, "no runs yet", "run, method, rounds, begun, ended, state",
+				func(x coordinator.RunInfo) []any {
+					ended := "-"
 					if x.Ended != nil {
-						ended = x.Ended.Local().Format(time.DateTime)
+						ended = moment(*x.Ended)
 					}
-					fmt.Fprintf(w, "%d\t%s\t%d of %d\t%s\t%s\t%s\n", x.Number, x.Method, x.Round, x.Rounds,
-						x.Begun.Local().Format(time.DateTime), ended, x.State)
-				}
-				return w.Flush()
-			})
+					return []any{
+						x.Number, x.Method, fmt.Sprintf("%d of %d", x.Round, x.Rounds), moment(x.Begun), ended, x.State,
+					}
+				})
 		})
 }
 
