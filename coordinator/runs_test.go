@@ -18,10 +18,13 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// waitState waits until the coordinator is in a state.
+// waitState waits until the coordinator is in a state. If it is to train, it may wait for check-ins.
 func (r *harness) waitState(want State) {
 	r.t.Helper()
-	waitFor(r.t, string(want), func() bool { return r.c.Status().State == want })
+	waitFor(r.t, string(want), func() bool {
+		state := r.c.Status().State
+		return state == want || want == Training && state == WaitingForCheckIns
+	})
 }
 
 // planOf is the plan of the newest version.

@@ -22,7 +22,7 @@ func TestAMaskedRoundDoesNotWaitForDevicesThatLeave(t *testing.T) {
 		s.Masked, s.Deadline = true, time.Second
 		r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
 		d := r.enrolled(4 * count)
-		waitFor(t, "the waiting room", func() bool { return r.c.Status().Expected == count })
+		waitFor(t, "the waiting room", func() bool { d[0].check(); return r.c.Status().Expected == count })
 		for _, h := range d[:count] {
 			h.check()
 		}
