@@ -92,12 +92,17 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 	r.stop()
 	last := d[0].last
 	for name, change := range map[string]func(dir string){
-		"the index is cut":   func(dir string) { cutTail(t, blocks(t, dir, "index"), 0.4) },
-		"a bit of the index": func(dir string) { flip(t, blocks(t, dir, "index"), 0.6) },
-		"a bit of a blob":    func(dir string) { flip(t, blocks(t, dir, "blob"), 0.95) },
-		"the blobs are cut":  func(dir string) { cutTail(t, blocks(t, dir, "blob"), 0.1) },
-		"the mark":           func(dir string) { flip(t, []string{filepath.Join(dir, models.PublishedFile)}, 0.5) },
-		"no mark":            func(dir string) { os.Remove(filepath.Join(dir, models.PublishedFile)) },
+		"the index is cut": func(dir string) { cutTail(t, blocks(t, dir, "index"), 0.4) },
+		"a bit of the index": func(dir string) {
+			damageFile(t, blocks(t, dir, "index")[0], func(b []byte) []byte {
+				b[bytes.LastIndex(b, []byte(`":`))] ^= 1 // in a value: a frame of JetStream alone loses nothing
+				return b
+			})
+		},
+		"a bit of a blob":   func(dir string) { flip(t, blocks(t, dir, "blob"), 0.95) },
+		"the blobs are cut": func(dir string) { cutTail(t, blocks(t, dir, "blob"), 0.1) },
+		"the mark":          func(dir string) { flip(t, []string{filepath.Join(dir, models.PublishedFile)}, 0.5) },
+		"no mark":           func(dir string) { os.Remove(filepath.Join(dir, models.PublishedFile)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := copyDir(t, whole)
