@@ -65,7 +65,9 @@ func (y *tally) release(old, m *pb.Manifest, before *Guarantee, k *privacy.Stack
 	switch {
 	case old == nil:
 		y.Runs++
-		y.add(k, int(m.Round), int(m.Round))
+		if k != nil && k.Mechanism == privacy.Tree && int(m.Round) < k.Rounds { // it may join the tree that has started
+			y.charge(k, int(m.Round)-int(m.Round)%k.Epoch, int(m.Round))
+		}
 	case bytes.Equal(old.Run, m.Run):
 		y.add(k, int(old.Round), int(m.Round))
 	default:
@@ -98,10 +100,11 @@ func (y *tally) add(k *privacy.Stack, from, to int) {
 		y.Unprotected += max(to-from, 0)
 		return
 	}
-	if k.Mechanism == privacy.Tree { // a tree is paid for when it starts
-		from -= from % k.Epoch
-		to = max(to, from+1)
-	}
+	y.charge(k, from, to)
+}
+
+// charge adds what the rounds from one to before another cost; a tree is paid for in its first round.
+func (y *tally) charge(k *privacy.Stack, from, to int) {
 	for t := from; t < to; t++ {
 		if e, spends, err := k.Spends(t); err == nil && spends {
 			y.Events = y.Events.with(e)

@@ -147,3 +147,52 @@ func TestTallyAfterAMissedRollback(t *testing.T) {
 		}
 	}
 }
+
+// A device counts each tree once, in which its reports may be: whichever versions it adopts, and however many runs
+// it misses.
+func TestTallyOfTrees(t *testing.T) {
+	const epoch, rounds = 4, 10
+	f := newFake(t, "fedmf", 20)
+	f.spec.ReportEvery, f.spec.Rounds = epoch, rounds
+	k := f.protect("epsilon=2,delta=1e-5,mechanism=tree", "checkin:5/4")
+	manifest := func(i int) *pb.Manifest { // after i rounds of all runs
+		run, round := i/rounds, i%rounds
+		return &pb.Manifest{
+			Version: uint64(i) + 1, Run: []byte{byte(run), 15: 0}, RunNumber: uint32(run) + 1, Round: uint32(round),
+			BudgetPeriod: 1, RunInPeriod: uint32(run) + 1,
+		}
+	}
+	for first := range rounds {
+		for _, every := range []int{1, 2, 3, 5, 7, 23} { // rounds between two versions that the device adopts
+			s, old := spending{}, (*pb.Manifest)(nil)
+			last := first
+			for i := first; i <= first+23; i += every {
+				m := manifest(i)
+				s.adopt(old, m, &Guarantee{}, k)
+				old, last = m, i
+			}
+			trees := map[[2]int]bool{}
+			if first%epoch != 0 { // it may join the tree that has started
+				trees[[2]int{0, first / epoch}] = true
+			}
+			for i := first; i < last; i++ {
+				trees[[2]int{i / rounds, i % rounds / epoch}] = true
+			}
+			counted := int64(0)
+			for _, e := range s.Tally.Events {
+				counted += e.Rounds
+			}
+			if total := s.total(); counted != int64(len(trees)) || total.Rounds != last-first || total.Incomplete {
+				t.Errorf("from round %d, every %d: %d trees, want %d: %+v", first, every, counted, len(trees), total)
+			}
+		}
+	}
+	s := spending{}
+	s.adopt(nil, manifest(0), &Guarantee{}, k)
+	for i := 1; i < rounds; i++ {
+		s.adopt(manifest(i-1), manifest(i), &Guarantee{}, k)
+	}
+	if is, want := s.total().Epsilon, k.Total.Epsilon; is < 0.9*want || is > 1.1*want {
+		t.Errorf("a run of which every version was adopted costs epsilon %g instead of %g", is, want)
+	}
+}
