@@ -3,6 +3,7 @@ package coordinator
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
 )
 
 // show checks in as a device that holds a model, and shows it if it is asked to.
@@ -183,5 +185,33 @@ func TestARestoredFolderWithoutALedger(t *testing.T) {
 	waitFor(t, "the new period", func() bool { m, _ := r.model(); return m.BudgetPeriod == 2 })
 	if m, _ := r.model(); m.Version <= versionOf(t, held) || m.RunNumber < 2 {
 		t.Errorf("version %d of run %d: devices would refuse it", m.Version, m.RunNumber)
+	}
+}
+
+// Devices that enrolled after the backup are unknown to the restored folder. Their proof counts all the same, without
+// a token; a forged one does not.
+func TestAnUnknownDeviceProvesThatAFolderIsOld(t *testing.T) {
+	t.Parallel()
+	old, _, held := restoredFolder(t, withDP(small(3), runsDP))
+	r := open(t, old, nil, nil)
+	r.enrolled(3)
+	h := r.newDevice("enrolled after the backup")
+	forged := proto.Clone(held).(*pb.SignedManifest)
+	forged.Body[len(forged.Body)-1] ^= 1
+	enrol := func(held *pb.SignedManifest) {
+		_, err := h.Enrol(context.Background(), &pb.EnrolRequest{Key: h.key.Public().(ed25519.PublicKey), Held: held})
+		r.refused(err, rpc.BadToken)
+	}
+	enrol(forged)
+	r.c.mu.Lock()
+	shown := r.c.shown
+	r.c.mu.Unlock()
+	if shown != nil || r.c.Status().State == Outdated {
+		t.Error("a forged manifest is a proof")
+	}
+	enrol(held)
+	r.waitState(Outdated)
+	if st := r.c.Status(); st.Enrolled != 3 {
+		t.Errorf("%d devices are enrolled", st.Enrolled)
 	}
 }

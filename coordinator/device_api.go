@@ -62,6 +62,9 @@ func (d deviceAPI) Enrol(ctx context.Context, r *pb.EnrolRequest) (*pb.EnrolResp
 		return nil, rpc.Refuse(rpc.BadSignature, connect.CodeUnauthenticated,
 			"the request is signed with another key than the one that it enrols")
 	}
+	if r.Held != nil && d.begun() { // its signature is the proof, whoever shows it
+		d.checkProof(r.Held)
+	}
 	if _, _, barred := d.devices.Lookup(key); barred != "" && barred != enrolment.Left {
 		return nil, refuseBarred(barred)
 	}

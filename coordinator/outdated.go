@@ -44,10 +44,19 @@ func (c *Coordinator) checkHeld(r *pb.CheckInRequest) (news, show bool) {
 	if r.Held == nil {
 		return true, true
 	}
-	m, err := wire.VerifyManifest(c.identity.key.Public().(ed25519.PublicKey), c.identity.id[:], r.Held)
-	if err != nil {
+	version, news := c.checkProof(r.Held)
+	if !news && version != r.ModelVersion {
 		c.progress.count("unproven_versions", 1)
-		return false, false
+	}
+	return news, false
+}
+
+// checkProof returns the version of a manifest that this federation signed, 0 if it did not, and whether the folder
+// does not know it; such a proof is kept.
+func (c *Coordinator) checkProof(held *pb.SignedManifest) (version uint64, news bool) {
+	m, err := wire.VerifyManifest(c.identity.key.Public().(ed25519.PublicKey), c.identity.id[:], held)
+	if err != nil {
+		return 0, false
 	}
 	p := &proof{
 		Version: m.Version, Run: fmt.Sprintf("%x", m.Run), RunNumber: int(m.RunNumber), Round: int(m.Round),
@@ -56,10 +65,8 @@ func (c *Coordinator) checkHeld(r *pb.CheckInRequest) (news, show bool) {
 	}
 	if news = c.isNews(p); news {
 		c.noteProof(p)
-	} else if m.Version != r.ModelVersion {
-		c.progress.count("unproven_versions", 1)
 	}
-	return news, false
+	return m.Version, news
 }
 
 // knowsLedger reports whether the ledger is, or continues, the one of a model.

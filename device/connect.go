@@ -142,12 +142,19 @@ func (d *Device) dial() error {
 	return err
 }
 
+// maxProof is the size of a manifest that fits into an enrolment of 4 KiB. Those of our methods have a few hundred
+// bytes.
+const maxProof = 3 << 10
+
 // enrol registers the device's key. The key is saved: after a crash the device enrols again with
-// the same key and receives the same device ID.
+// the same key and receives the same device ID. If it has a model, the coordinator has lost the enrolment.
 func (d *Device) enrol(ctx context.Context) error {
 	req := &pb.EnrolRequest{Token: d.opt.Token, Key: d.Key()}
 	if d.opt.DeviceID != nil {
 		req.WantsDeviceId, req.DeviceId = true, *d.opt.DeviceID
+	}
+	if len(d.record.Manifest) <= maxProof {
+		req.Held = d.held()
 	}
 	enrolled, err := d.conn.Enrol(ctx, req)
 	if err != nil {

@@ -78,7 +78,6 @@ type Device struct {
 	conn Conn
 
 	limits    *pb.Limits
-	showHeld  bool          // the coordinator asks for the manifest of the device's model
 	connected bool          // Hello was answered on this connection
 	greeted   bool          // Hello was answered in this step
 	restAfter time.Duration // pause that the coordinator asked for after the last report

@@ -75,6 +75,8 @@ type fakeFaults struct {
 	asks      bool                 // ask for the manifest that a device has
 	state     string               // of the coordinator
 	request   *pb.CheckInRequest   // the last one
+	enrolment *pb.EnrolRequest     // the last one
+	noTokens  bool                 // refuse to enrol
 	idle      bool                 // assign no tasks
 	closes    bool                 // answer that reports are not counted
 	lost      bool                 // lose the next counted report
@@ -231,6 +233,9 @@ func (c *conn) Hello(context.Context, *pb.HelloRequest) (out *pb.HelloResponse, 
 
 func (c *conn) Enrol(_ context.Context, r *pb.EnrolRequest) (out *pb.EnrolResponse, err error) {
 	return out, c.do("enrol", func() error {
+		if c.f.enrolment = r; c.f.noTokens {
+			return refusal("bad_token")
+		}
 		id, again := c.f.ids[c.key]
 		if !again {
 			if id = uint32(len(c.f.ids)); r.WantsDeviceId {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/wire"
 )
 
@@ -69,6 +70,18 @@ func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
 	d.downloaded = 0
 	d.verifiedVersion = m.Version
 	return d.opt.Blobs.Keep(keep)
+}
+
+// restoreModel downloads what is missing of the device's model, unless the coordinator does not have that version.
+func (d *Device) restoreModel(ctx context.Context) error {
+	m, err := d.manifest()
+	if err != nil || d.complete(m) {
+		return nil
+	}
+	if err := d.adopt(ctx, d.held()); !hasCode(err, rpc.NoSuchBlob) {
+		return err
+	}
+	return nil
 }
 
 // checkFinite refuses a model that the device could not recommend with. The device keeps the one that

@@ -78,15 +78,17 @@ func (d *Device) checkIn(ctx context.Context) (StepResult, error) {
 	if d.record == nil {
 		return StepResult{After: time.Second}, errors.New("cannot save the state of the device")
 	}
-	resp, err := d.conn.CheckIn(ctx, d.checkInRequest())
-	d.showHeld = resp.GetShowHeld()
+	resp, err := d.askForTask(ctx)
 	if err != nil {
 		return StepResult{After: time.Second}, err
 	}
 	if resp.Manifest != nil {
-		if err := d.adopt(ctx, resp.Manifest); err != nil {
-			return StepResult{After: time.Second}, err
-		}
+		err = d.adopt(ctx, resp.Manifest)
+	} else {
+		err = d.restoreModel(ctx)
+	}
+	if err != nil {
+		return StepResult{After: time.Second}, err
 	}
 	if err := d.checkUserFeatures(); err != nil {
 		return StepResult{After: idleWait}, err
@@ -107,6 +109,33 @@ func (d *Device) checkIn(ctx context.Context) (StepResult, error) {
 	}, nil
 }
 
+// askForTask checks in, and again with a proof if the coordinator asks for it. A coordinator that does not know
+// the device was restored from a backup that is older than the enrolment: the device enrols again.
+func (d *Device) askForTask(ctx context.Context) (*pb.CheckInResponse, error) {
+	resp, err := d.conn.CheckIn(ctx, d.checkInRequest())
+	if hasCode(err, rpc.UnknownKey) {
+		if err := d.enrol(ctx); err != nil {
+			return nil, fmt.Errorf("the coordinator no longer knows this device, which keeps its history: %w", err)
+		}
+		resp, err = d.conn.CheckIn(ctx, d.checkInRequest())
+	}
+	if err == nil && resp.ShowHeld {
+		req := d.checkInRequest()
+		req.Held = d.held()
+		resp, err = d.conn.CheckIn(ctx, req)
+	}
+	return resp, err
+}
+
+// held is the signed manifest of the device's model, if it has one. A coordinator that was restored from a backup,
+// or runs on a copy of its folder, learns from it that it lacks releases.
+func (d *Device) held() *pb.SignedManifest {
+	if len(d.record.Manifest) == 0 {
+		return nil
+	}
+	return &pb.SignedManifest{Body: d.record.Manifest, Signature: d.record.Signature}
+}
+
 // noteCoordinator saves the state of the coordinator for its owner if it has changed.
 func (d *Device) noteCoordinator(state string) error {
 	if d.record.CoordinatorState == state {
@@ -118,16 +147,11 @@ func (d *Device) noteCoordinator(state string) error {
 	})
 }
 
-// checkInRequest names the model that the device has, its privacy ledger, and the last counted report. If the
-// coordinator asked for it, the request contains the signed manifest of that model: a coordinator that was
-// restored from a backup, or runs on a copy of its folder, learns from it that it lacks releases.
+// checkInRequest names the model that the device has, its privacy ledger, and the last counted report.
 func (d *Device) checkInRequest() *pb.CheckInRequest {
 	req := &pb.CheckInRequest{Software: d.opt.Software}
-	if m, err := d.manifest(); err == nil && d.complete(m) {
+	if m, err := d.manifest(); err == nil {
 		req.ModelVersion, req.LedgerLines, req.LedgerHead = m.Version, m.LedgerLines, m.LedgerHead
-		if d.showHeld {
-			req.Held = &pb.SignedManifest{Body: d.record.Manifest, Signature: d.record.Signature}
-		}
 	}
 	if s := d.record.Train; s != nil && s.State == counted {
 		req.LastReport = &pb.LastReport{Run: s.Run, Round: s.Round, Digest: s.Digest}

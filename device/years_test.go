@@ -94,7 +94,10 @@ func TestShowsItsManifestWhenAsked(t *testing.T) {
 		t.Errorf("it sends %v", f.request)
 	}
 	f.asks = true
-	step()
+	if err := d.opt.Blobs.Keep(nil); err != nil { // the state file was copied without the folder of the model
+		t.Fatal(err)
+	}
+	f.blobs = map[[32]byte][]byte{} // and the restored coordinator does not have that version
 	step()
 	held := f.request.Held
 	m, err := wire.VerifyManifest(d.record.CoordinatorKey, f.fed, held)
@@ -103,13 +106,39 @@ func TestShowsItsManifestWhenAsked(t *testing.T) {
 	}
 	f.asks = false
 	step()
-	step()
 	if f.request.Held != nil {
 		t.Error("it shows its manifest without being asked")
 	}
 	if f.request.LedgerLines != m.LedgerLines || !bytes.Equal(f.request.LedgerHead, m.LedgerHead) ||
 		m.LedgerLines == 0 {
 		t.Errorf("it names line %d of the ledger, its model line %d", f.request.LedgerLines, m.LedgerLines)
+	}
+}
+
+// A coordinator whose folder is older than the enrolment does not know the device. The device enrols again, with
+// its proof, and keeps its key and its history; a device without a token says that it loses nothing.
+func TestEnrolsAgainWithItsHistory(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
+	f.idle = true
+	d := members[0].open()
+	if _, err := d.Step(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	key, model, events := d.Key(), d.record.Manifest, len(d.record.History.Events)
+	clear(f.ids)
+	f.noTokens = true
+	if _, err := d.Step(context.Background()); err == nil || !strings.Contains(err.Error(), "keeps its history") {
+		t.Errorf("without a token: %v", err)
+	}
+	f.noTokens = false
+	if out, err := d.Step(context.Background()); err != nil || out.Action != "waited" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if f.enrolment.Held == nil || !bytes.Equal(f.enrolment.Held.Body, model) {
+		t.Errorf("it enrols with %v", f.enrolment)
+	}
+	if !key.Equal(d.Key()) || len(d.record.History.Events) != events || events == 0 {
+		t.Errorf("key %x after %x, %d events after %d", d.Key(), key, len(d.record.History.Events), events)
 	}
 }
 

@@ -135,7 +135,7 @@ func deviceHint(err error) error {
 		return input(err, "tacit admin token, on the coordinator's machine, creates one; pass it with --token-file "+
 			"FILE, $TACIT_TOKEN or --token")
 	case rpc.UnknownKey:
-		return input(err, "run tacit device forget, then enrol again with a new --token")
+		return input(err, "enrol again with --token-file FILE; the device keeps its history")
 	case rpc.WrongVersion:
 		return input(err, "")
 	case "unavailable":

@@ -443,6 +443,7 @@ type EnrolRequest struct {
 	Key           []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`                                             // the device's ed25519 public key
 	WantsDeviceId bool                   `protobuf:"varint,3,opt,name=wants_device_id,json=wantsDeviceId,proto3" json:"wants_device_id,omitempty"` // the device asks for the ID below
 	DeviceId      uint32                 `protobuf:"varint,4,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	Held          *SignedManifest        `protobuf:"bytes,5,opt,name=held,proto3" json:"held,omitempty"` // of a device that had enrolled before, if it fits: the coordinator lost the enrolment
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -503,6 +504,13 @@ func (x *EnrolRequest) GetDeviceId() uint32 {
 		return x.DeviceId
 	}
 	return 0
+}
+
+func (x *EnrolRequest) GetHeld() *SignedManifest {
+	if x != nil {
+		return x.Held
+	}
+	return nil
 }
 
 type EnrolResponse struct {
@@ -2693,12 +2701,13 @@ const file_tacit_proto_rawDesc = "" +
 	"\n" +
 	"body_bytes\x18\x01 \x01(\rR\tbodyBytes\x12\x1f\n" +
 	"\vpiece_bytes\x18\x02 \x01(\rR\n" +
-	"pieceBytes\"{\n" +
+	"pieceBytes\"\xa9\x01\n" +
 	"\fEnrolRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12&\n" +
 	"\x0fwants_device_id\x18\x03 \x01(\bR\rwantsDeviceId\x12\x1b\n" +
-	"\tdevice_id\x18\x04 \x01(\rR\bdeviceId\"W\n" +
+	"\tdevice_id\x18\x04 \x01(\rR\bdeviceId\x12,\n" +
+	"\x04held\x18\x05 \x01(\v2\x18.tacit.v1.SignedManifestR\x04held\"W\n" +
 	"\rEnrolResponse\x12\x1b\n" +
 	"\tdevice_id\x18\x01 \x01(\rR\bdeviceId\x12)\n" +
 	"\x10already_enrolled\x18\x02 \x01(\bR\x0falreadyEnrolled\"\xaa\x02\n" +
@@ -2978,50 +2987,51 @@ var file_tacit_proto_goTypes = []any{
 }
 var file_tacit_proto_depIdxs = []int32{
 	6,  // 0: tacit.v1.HelloResponse.limits:type_name -> tacit.v1.Limits
-	11, // 1: tacit.v1.CheckInRequest.last_report:type_name -> tacit.v1.LastReport
-	14, // 2: tacit.v1.CheckInRequest.held:type_name -> tacit.v1.SignedManifest
-	10, // 3: tacit.v1.CheckInRequest.declined:type_name -> tacit.v1.Declined
-	0,  // 4: tacit.v1.Declined.kind:type_name -> tacit.v1.Kind
-	13, // 5: tacit.v1.CheckInResponse.wait:type_name -> tacit.v1.Wait
-	24, // 6: tacit.v1.CheckInResponse.task:type_name -> tacit.v1.Task
-	14, // 7: tacit.v1.CheckInResponse.manifest:type_name -> tacit.v1.SignedManifest
-	17, // 8: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
-	17, // 9: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
-	17, // 10: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
-	17, // 11: tacit.v1.Manifest.features:type_name -> tacit.v1.Blob
-	16, // 12: tacit.v1.Manifest.patches:type_name -> tacit.v1.Patch
-	17, // 13: tacit.v1.Patch.base:type_name -> tacit.v1.Blob
-	17, // 14: tacit.v1.Patch.patch:type_name -> tacit.v1.Blob
-	19, // 15: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
-	21, // 16: tacit.v1.Features.columns:type_name -> tacit.v1.Column
-	2,  // 17: tacit.v1.Column.side:type_name -> tacit.v1.Column.Side
-	23, // 18: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
-	19, // 19: tacit.v1.Item.features:type_name -> tacit.v1.Setting
-	0,  // 20: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
-	25, // 21: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
-	26, // 22: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
-	0,  // 23: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
-	1,  // 24: tacit.v1.ReportResponse.state:type_name -> tacit.v1.ReportState
-	3,  // 25: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
-	4,  // 26: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
-	7,  // 27: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
-	9,  // 28: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
-	27, // 29: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
-	29, // 30: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
-	31, // 31: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
-	33, // 32: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
-	5,  // 33: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
-	8,  // 34: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
-	12, // 35: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
-	28, // 36: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
-	30, // 37: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
-	32, // 38: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
-	34, // 39: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
-	33, // [33:40] is the sub-list for method output_type
-	26, // [26:33] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	14, // 1: tacit.v1.EnrolRequest.held:type_name -> tacit.v1.SignedManifest
+	11, // 2: tacit.v1.CheckInRequest.last_report:type_name -> tacit.v1.LastReport
+	14, // 3: tacit.v1.CheckInRequest.held:type_name -> tacit.v1.SignedManifest
+	10, // 4: tacit.v1.CheckInRequest.declined:type_name -> tacit.v1.Declined
+	0,  // 5: tacit.v1.Declined.kind:type_name -> tacit.v1.Kind
+	13, // 6: tacit.v1.CheckInResponse.wait:type_name -> tacit.v1.Wait
+	24, // 7: tacit.v1.CheckInResponse.task:type_name -> tacit.v1.Task
+	14, // 8: tacit.v1.CheckInResponse.manifest:type_name -> tacit.v1.SignedManifest
+	17, // 9: tacit.v1.Manifest.plan:type_name -> tacit.v1.Blob
+	17, // 10: tacit.v1.Manifest.catalogue:type_name -> tacit.v1.Blob
+	17, // 11: tacit.v1.Manifest.slots:type_name -> tacit.v1.Blob
+	17, // 12: tacit.v1.Manifest.features:type_name -> tacit.v1.Blob
+	16, // 13: tacit.v1.Manifest.patches:type_name -> tacit.v1.Patch
+	17, // 14: tacit.v1.Patch.base:type_name -> tacit.v1.Blob
+	17, // 15: tacit.v1.Patch.patch:type_name -> tacit.v1.Blob
+	19, // 16: tacit.v1.Plan.params:type_name -> tacit.v1.Setting
+	21, // 17: tacit.v1.Features.columns:type_name -> tacit.v1.Column
+	2,  // 18: tacit.v1.Column.side:type_name -> tacit.v1.Column.Side
+	23, // 19: tacit.v1.Catalogue.items:type_name -> tacit.v1.Item
+	19, // 20: tacit.v1.Item.features:type_name -> tacit.v1.Setting
+	0,  // 21: tacit.v1.Task.kind:type_name -> tacit.v1.Kind
+	25, // 22: tacit.v1.Task.bound:type_name -> tacit.v1.Bound
+	26, // 23: tacit.v1.Task.masking:type_name -> tacit.v1.Masking
+	0,  // 24: tacit.v1.ReportRequest.kind:type_name -> tacit.v1.Kind
+	1,  // 25: tacit.v1.ReportResponse.state:type_name -> tacit.v1.ReportState
+	3,  // 26: tacit.v1.MaskResponse.state:type_name -> tacit.v1.MaskResponse.State
+	4,  // 27: tacit.v1.Federation.Hello:input_type -> tacit.v1.HelloRequest
+	7,  // 28: tacit.v1.Federation.Enrol:input_type -> tacit.v1.EnrolRequest
+	9,  // 29: tacit.v1.Federation.CheckIn:input_type -> tacit.v1.CheckInRequest
+	27, // 30: tacit.v1.Federation.Fetch:input_type -> tacit.v1.FetchRequest
+	29, // 31: tacit.v1.Federation.Report:input_type -> tacit.v1.ReportRequest
+	31, // 32: tacit.v1.Federation.Mask:input_type -> tacit.v1.MaskRequest
+	33, // 33: tacit.v1.Federation.Leave:input_type -> tacit.v1.LeaveRequest
+	5,  // 34: tacit.v1.Federation.Hello:output_type -> tacit.v1.HelloResponse
+	8,  // 35: tacit.v1.Federation.Enrol:output_type -> tacit.v1.EnrolResponse
+	12, // 36: tacit.v1.Federation.CheckIn:output_type -> tacit.v1.CheckInResponse
+	28, // 37: tacit.v1.Federation.Fetch:output_type -> tacit.v1.FetchResponse
+	30, // 38: tacit.v1.Federation.Report:output_type -> tacit.v1.ReportResponse
+	32, // 39: tacit.v1.Federation.Mask:output_type -> tacit.v1.MaskResponse
+	34, // 40: tacit.v1.Federation.Leave:output_type -> tacit.v1.LeaveResponse
+	34, // [34:41] is the sub-list for method output_type
+	27, // [27:34] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_tacit_proto_init() }
