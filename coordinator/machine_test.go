@@ -3,6 +3,7 @@ package coordinator
 import (
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -107,5 +108,52 @@ func TestSlowDisk(t *testing.T) {
 		t.Error(err)
 	}
 	waitFor(t, "the round", func() bool { return r.c.Status().Round == 1 })
+	waitFor(t, "the end of it", func() bool { return r.c.Status().State != SlowDisk })
+}
+
+// While the disk does not finish a line of the ledger, that is visible, everybody is answered, and devices enrol. The
+// round continues when it ends.
+func TestASlowLedger(t *testing.T) {
+	s := withDP(small(2), runsDP)
+	s.Rounds = 2
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) { o.slow = time.Millisecond })
+	d := r.enrolled(2)
+	r.play(d, 1)
+	writing, finish := make(chan bool), make(chan bool)
+	begin, end := sync.OnceFunc(func() { close(writing) }), sync.OnceFunc(func() { close(finish) })
+	defer end()
+	r.c.budget.RetryWith(func(write func() error) error {
+		return r.c.st.Retry(func() error {
+			begin()
+			<-finish
+			return write()
+		})
+	})
+	played, answered := make(chan bool), make(chan bool)
+	go func() { defer close(played); r.play(d, 2) }()
+	<-writing
+	go func() {
+		defer close(answered)
+		time.Sleep(2 * time.Millisecond)
+		if b := r.c.Status(); b.State != SlowDisk {
+			t.Errorf("the state is %s", b.State)
+		}
+		r.c.Budget()
+		r.c.DeviceEpsilon(0)
+		if _, err := r.newDevice(2).enrol(r.token, 2); err != nil {
+			t.Error(err)
+		}
+		d[0].check()
+	}()
+	select {
+	case <-answered:
+	case <-time.After(time.Minute):
+		t.Fatal("nobody is answered while the ledger is written")
+	}
+	if err := r.c.Healthy(time.Minute); err != nil {
+		t.Errorf("healthy says %v", err)
+	}
+	end()
+	<-played
 	waitFor(t, "the end of it", func() bool { return r.c.Status().State != SlowDisk })
 }

@@ -115,6 +115,7 @@ func (s *Store) reading(f func(e *engine) error) error {
 // Retry calls f until it returns nil or an error that the disk did not cause. In between it waits
 // until the disk accepts writes again. It is for files beside the store; f may be called often.
 func (s *Store) Retry(f func() error) error {
+	defer s.pending.end(s.pending.begin(0))
 	for {
 		generation := s.generation.Load()
 		err := f()
@@ -345,8 +346,7 @@ func (s *Store) verifyEnds(e *engine, known map[uint64]head) error {
 
 // publish adds the frame in t.scratch to its chain.
 func (s *Store) publish(t *tail) (seq uint64, err error) {
-	s.pending.begin(t, len(t.scratch))
-	defer s.pending.end(t)
+	defer s.pending.end(s.pending.begin(len(t.scratch)))
 	first := true
 	err = s.writing(func(e *engine) (err error) {
 		if !first {

@@ -123,7 +123,7 @@ func (c *space) get(dir string) (free, size uint64) {
 // pending are the writes that the disk has not finished.
 type pending struct {
 	mu    sync.Mutex
-	began map[*tail]write
+	began map[*write]bool
 }
 
 type write struct {
@@ -131,25 +131,27 @@ type write struct {
 	bytes int
 }
 
-func (p *pending) begin(t *tail, bytes int) {
+func (p *pending) begin(bytes int) *write {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.began == nil {
-		p.began = map[*tail]write{}
+		p.began = map[*write]bool{}
 	}
-	p.began[t] = write{time.Now(), bytes}
+	w := &write{time.Now(), bytes}
+	p.began[w] = true
+	return w
 }
 
-func (p *pending) end(t *tail) {
+func (p *pending) end(w *write) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.began, t)
+	delete(p.began, w)
 }
 
 func (p *pending) oldest() (at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range p.began {
+	for w := range p.began {
 		if at.IsZero() || w.at.Before(at) {
 			at = w.at
 		}
@@ -161,7 +163,7 @@ func (p *pending) oldest() (at time.Time) {
 func (p *pending) bytes() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range p.began {
+	for w := range p.began {
 		n += w.bytes
 	}
 	return n

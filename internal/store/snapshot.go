@@ -106,9 +106,7 @@ func (s *Store) purgeDropped() error {
 // that is stuck.
 func (s *Store) purgeChain(d dropped) error {
 	quit := s.interrupted()
-	key := &tail{}
-	s.pending.begin(key, 0)
-	defer s.pending.end(key)
+	defer s.pending.end(s.pending.begin(0))
 	return s.writing(func(e *engine) error {
 		ctx, cancel := context.WithTimeout(e.log.failed, s.purgeWithin)
 		defer cancel()

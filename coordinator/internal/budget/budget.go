@@ -32,9 +32,10 @@ type Budget struct {
 	dir    string
 	ledger *round.Ledger
 
-	mu     sync.Mutex
+	paying sync.Mutex // held while the ledger is written
+
+	mu     sync.Mutex      // is never held while the disk works
 	unused []account.Event // written for releases that nobody saw
-	retry  func(write func() error) error
 
 	costs costs
 	spent periodCost
@@ -48,13 +49,13 @@ func Open(dir, federation string) (*Budget, error) {
 	if err != nil {
 		return nil, &store.Damage{Where: File, What: err.Error(), Hint: hint(dir)}
 	}
-	return &Budget{dir: dir, ledger: l, retry: func(write func() error) error { return write() }}, nil
+	return &Budget{dir: dir, ledger: l}, nil
 }
 
 // RetryWith sets how writes to the ledger are repeated that the disk refuses.
 func (b *Budget) RetryWith(retry func(write func() error) error) {
 	if b != nil {
-		b.retry = retry
+		b.ledger.RetryWith(retry)
 	}
 }
 
@@ -75,25 +76,30 @@ func (b *Budget) Close() error {
 // Spend pays for a release: with an unused entry if one fits, otherwise with a new one, which is
 // on disk when Spend returns.
 func (b *Budget) Spend(e account.Event) error {
-	return b.retry(func() error { return b.spend(e) })
-}
-
-func (b *Budget) spend(e account.Event) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if i := slices.Index(b.unused, e); i >= 0 {
-		b.unused = slices.Delete(b.unused, i, i+1)
+	b.paying.Lock() // a reset drops the unused entries
+	defer b.paying.Unlock()
+	if b.useUnused(e) {
 		return nil
 	}
 	return b.ledger.Spend(e)
 }
 
+func (b *Budget) useUnused(e account.Event) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.unused, e)
+	if i >= 0 {
+		b.unused = slices.Delete(b.unused, i, i+1)
+	}
+	return i >= 0
+}
+
 // Note records a release that an earlier entry has paid for.
-func (b *Budget) Note() error { return b.retry(b.ledger.Note) }
+func (b *Budget) Note() error { return b.ledger.Note() }
 
 // SpendNew pays with a new entry, for a release that is never repeated.
 func (b *Budget) SpendNew(e account.Event) error {
-	return b.retry(func() error { return b.ledger.Spend(e) })
+	return b.ledger.Spend(e)
 }
 
 // BeginRun records that a run begins, once.
@@ -101,21 +107,19 @@ func (b *Budget) BeginRun(run string, number int) error {
 	if b == nil {
 		return nil
 	}
-	return b.retry(func() error { return b.ledger.BeginRun(run, number) })
+	return b.ledger.BeginRun(run, number)
 }
 
 // Reset begins a budget period. No entry from before pays for a release in it. inRun says that the
 // newest run continues.
 func (b *Budget) Reset(reason string, now time.Time, inRun bool) error {
-	return b.retry(func() error { return b.reset(reason, now, inRun) })
-}
-
-func (b *Budget) reset(reason string, now time.Time, inRun bool) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.paying.Lock()
+	defer b.paying.Unlock()
 	if err := b.ledger.Reset(round.Reset{Reason: reason, At: now}, inRun); err != nil {
 		return err
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.unused = nil
 	return nil
 }

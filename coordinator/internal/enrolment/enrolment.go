@@ -176,10 +176,15 @@ type Request struct {
 // free one, and is on disk when Enrol returns. A key that left enrols again with a token and keeps its ID.
 // again reports that the key was enrolled before; a device that did not leave needs no token then.
 func (r *Registry) Enrol(q Request) (id uint32, again bool, err error) {
+	line := 0
+	if r.ledgerLines != nil { // without the lock: if the ledger grows meanwhile, the device counts a release too many
+		line = r.ledgerLines()
+	}
 	c, again, err := r.reserve(q)
 	if err != nil || c.Op == "" {
 		return c.ID, again, err
 	}
+	c.Line = line
 	if err := r.queue.Do(c); err != nil {
 		r.release(c)
 		return 0, false, err
@@ -200,11 +205,7 @@ func (r *Registry) Lookup(key ed25519.PublicKey) (id uint32, known bool, barred 
 }
 
 // SetLedger sets what counts the lines of the privacy ledger, before devices enrol.
-func (r *Registry) SetLedger(lines func() int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ledgerLines = lines
-}
+func (r *Registry) SetLedger(lines func() int) { r.ledgerLines = lines }
 
 // LedgerLine is the number of lines that the privacy ledger had when a device enrolled for the first
 // time; false if the device is unknown. The releases of later lines concern it.
@@ -386,13 +387,8 @@ func (r *Registry) reserve(q Request) (c change, again bool, err error) {
 		r.reserved[id] = true
 	}
 	r.writing[string(q.Key)] = p.hash
-	line := 0
-	if r.ledgerLines != nil {
-		line = r.ledgerLines()
-	}
 	return change{
 		Op: opEnrol, ID: id, Key: q.Key, Token: p.hash, Note: p.note, App: p.app, Ends: p.ends, At: q.Now.Unix(),
-		Line: line,
 	}, again, nil
 }
 

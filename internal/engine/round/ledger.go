@@ -2,9 +2,9 @@ package round
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"sync"
 
@@ -18,12 +18,16 @@ import (
 // an owner: a simulated run, or a federation with many runs. A reset begins another budget
 // period; the lines before it stay. Its methods may be called concurrently.
 type Ledger struct {
-	mu       sync.Mutex
-	owner    string
-	log      *chainlog.Log
+	owner string
+	retry func(write func() error) error
+
+	writing sync.Mutex // held while a line is written; nothing below changes without it
+	log     *chainlog.Log
+	run     string // the newest run; empty if the owner is a run
+
+	mu       sync.RWMutex // guards what is below, and is never held while the disk works
 	lines    []paid
-	heads    heads
-	run      string   // the newest run; empty if the owner is a run
+	heads    []head   // of all lines
 	runs     []string // of the budget period
 	period   period
 	lostLine int           // the last line which says that others were lost; 0 for none
@@ -57,7 +61,7 @@ var errCorrupt = errors.New("the ledger is corrupt: the budget spent is unknown,
 // that belongs to another owner. Half a line at the end counts as costliest if given, otherwise
 // as the last whole line.
 func OpenLedger(path, owner string, costliest ...account.Event) (*Ledger, error) {
-	l := &Ledger{owner: owner}
+	l := &Ledger{owner: owner, retry: func(write func() error) error { return write() }}
 	log, err := chainlog.Open(path, 0o644, newEntry, l.read)
 	if err != nil {
 		return nil, err
@@ -84,13 +88,20 @@ func OpenLedger(path, owner string, costliest ...account.Event) (*Ledger, error)
 	return l, nil
 }
 
+// RetryWith sets how writes are repeated that the disk refuses.
+func (l *Ledger) RetryWith(retry func(write func() error) error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.retry = retry
+}
+
 // read counts a line of the file.
 func (l *Ledger) read(line chainlog.Entry, damage *chainlog.Damage) error {
 	if damage != nil {
 		return fmt.Errorf("line %d: %w", damage.Line, errCorrupt)
 	}
 	e := line.(*entry)
-	if len(l.heads.all) == 0 && e.Owner != l.owner {
+	if len(l.heads) == 0 && e.Owner != l.owner {
 		return errors.New("the ledger belongs to another federation, or to a run with other settings")
 	}
 	if err := l.take(e); err != nil {
@@ -101,6 +112,8 @@ func (l *Ledger) read(line chainlog.Entry, damage *chainlog.Damage) error {
 
 // take counts a line that is on disk.
 func (l *Ledger) take(e *entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if e.Event != nil {
 		if err := l.spent.Spend(*e.Event); err != nil {
 			return err
@@ -108,12 +121,15 @@ func (l *Ledger) take(e *entry) error {
 		l.lines = append(l.lines, paid{e.N, e.Run, *e.Event})
 	}
 	l.follow(e)
-	return l.heads.add(e.N+1, e.Hash)
+	next := head{lines: e.N + 1}
+	_, err := hex.Decode(next.hash[:], []byte(e.Hash))
+	l.heads = append(l.heads, next)
+	return err
 }
 
 // append writes a line, waits until it is on disk, and counts it.
 func (l *Ledger) append(e entry) error {
-	if err := l.log.Append(&e); err != nil {
+	if err := l.retry(func() error { return l.log.Append(&e) }); err != nil {
 		return err
 	}
 	return l.take(&e)
@@ -121,8 +137,8 @@ func (l *Ledger) append(e entry) error {
 
 // Spend records an event. The release may be made only if Spend returns nil.
 func (l *Ledger) Spend(e account.Event) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	var probe account.Spent // refuse an event that cannot be added up before it is on disk
 	for _, ev := range append(l.spent.Events(), e) {
 		if err := probe.Spend(ev); err != nil {
@@ -135,8 +151,8 @@ func (l *Ledger) Spend(e account.Event) error {
 // Note records a release that an earlier line has paid for. So every release has a line, and two copies of a
 // ledger that both continue differ.
 func (l *Ledger) Note() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	return l.append(l.salted(entry{Run: l.run}))
 }
 
@@ -151,22 +167,21 @@ func (l *Ledger) salted(e entry) entry {
 
 // Events returns the events of the budget period; equal ones are merged.
 func (l *Ledger) Events() []account.Event {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.spent.Events())
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.spent.Events()
 }
 
 // Len is the number of lines; the first one names the owner.
 func (l *Ledger) Len() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.log.Lines
+	lines, _ := l.Head()
+	return lines
 }
 
 // Since returns the events of the lines from number n on, one by one, whatever the budget period.
 func (l *Ledger) Since(n int) (out []account.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
 	at := sort.Search(len(l.lines), func(i int) bool { return l.lines[i].line >= n })
 	for _, p := range l.lines[at:] {
 		out = append(out, p.event)

@@ -3,13 +3,11 @@ package round
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"sort"
-	"sync"
 	"time"
 
 	"github.com/tacit-rec/tacit/internal/atomicfile"
@@ -50,8 +48,8 @@ func (l *Ledger) follow(e *entry) {
 // newest run already, nothing is written; nor if it began earlier in the period: a state folder that was restored
 // may be older than its ledger.
 func (l *Ledger) BeginRun(run string, number int) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	if run == l.run || slices.Contains(l.runs, run) {
 		l.run = run
 		return nil
@@ -64,8 +62,8 @@ func (l *Ledger) Reset(r Reset, inRun bool) error {
 	if r.Reason == "" {
 		return errors.New("a reset of the privacy budget requires a reason")
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	e := l.salted(entry{Reset: &Reset{r.Reason, r.At.UTC().Truncate(time.Second)}})
 	if inRun {
 		e.Run = l.run
@@ -76,30 +74,23 @@ func (l *Ledger) Reset(r Reset, inRun bool) error {
 // Period is the number of the budget period, from 1, and the number of runs that began or continued
 // in it.
 func (l *Ledger) Period() (number, runs int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
 	return l.period.number + 1, len(l.runs)
 }
 
 // PeriodLine is the line of the last reset; 0 without one.
 func (l *Ledger) PeriodLine() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
 	return l.period.line
 }
 
 // Lost reports that lines of the budget period were lost: its cost is unknown.
 func (l *Ledger) Lost() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
 	return l.period.lost
-}
-
-// heads are the hashes of all lines. They have a lock of their own, so that nobody who compares a hash waits for
-// the disk.
-type heads struct {
-	mu  sync.Mutex
-	all []head
 }
 
 // head is the hash of the last of a number of lines.
@@ -108,38 +99,26 @@ type head struct {
 	hash  [sha256.Size]byte
 }
 
-func (h *heads) add(lines int, hash string) error {
-	next := head{lines: lines}
-	if _, err := hex.Decode(next.hash[:], []byte(hash)); err != nil {
-		return err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all = append(h.all, next)
-	return nil
-}
-
 // Head is the number of lines and the hash of the last one, which covers all of them.
 func (l *Ledger) Head() (lines int, hash []byte) {
-	l.heads.mu.Lock()
-	defer l.heads.mu.Unlock()
-	h := l.heads.all[len(l.heads.all)-1]
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	h := l.heads[len(l.heads)-1]
 	return h.lines, h.hash[:]
 }
 
 // HasHead reports whether Head returned these values once, for this ledger or one that it continues.
 func (l *Ledger) HasHead(lines int, hash []byte) bool {
-	l.heads.mu.Lock()
-	defer l.heads.mu.Unlock()
-	all := l.heads.all
-	i := sort.Search(len(all), func(i int) bool { return all[i].lines >= lines })
-	return i < len(all) && all[i].lines == lines && bytes.Equal(all[i].hash[:], hash)
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	i := sort.Search(len(l.heads), func(i int) bool { return l.heads[i].lines >= lines })
+	return i < len(l.heads) && l.heads[i].lines == lines && bytes.Equal(l.heads[i].hash[:], hash)
 }
 
 // Paid returns all events with their lines, whatever the budget period.
 func (l *Ledger) Paid() (events []account.Event, lines []int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
 	for i := range l.lines {
 		events, lines = append(events, l.lines[i].event), append(lines, l.lines[i].line)
 	}
@@ -148,8 +127,8 @@ func (l *Ledger) Paid() (events []account.Event, lines []int) {
 
 // LostLine is the line after which no entries are lost; -1 if none ever were.
 func (l *Ledger) LostLine() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
 	if l.lostLine == 0 {
 		return -1
 	}
@@ -158,8 +137,8 @@ func (l *Ledger) LostLine() int {
 
 // EventsOf returns the events of one run, one by one.
 func (l *Ledger) EventsOf(run string) (out []account.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu.RLock()
+	defer l.mu.RUnlock()
 	for i := range l.lines {
 		if l.lines[i].run == run {
 			out = append(out, l.lines[i].event)
