@@ -38,16 +38,17 @@ func Repair(dir string) (*store.Report, error) {
 	if err != nil {
 		return r, err
 	}
-	lost, err = repairLedger(dir)
+	lost, err = repairLedger(dir, r.Aside)
 	if lost {
-		r.Lost = append(r.Lost, "entries of the privacy ledger ("+budget.File+", kept as "+budget.File+".damaged): "+
+		r.Lost = append(r.Lost, "entries of the privacy ledger ("+budget.File+"): "+
 			"the whole privacy budget counts as spent; "+resetHint)
 	}
 	return r, err
 }
 
-// repairLedger makes the privacy ledger of a folder open again. It returns whether entries are lost.
-func repairLedger(dir string) (lost bool, err error) {
+// repairLedger makes the privacy ledger of a folder open again, and copies a damaged one to the folder aside. It
+// returns whether entries are lost.
+func repairLedger(dir, aside string) (lost bool, err error) {
 	written := 0
 	if p, err := models.ReadPublished(dir); err == nil && p != nil {
 		written = p.LedgerLines
@@ -71,7 +72,7 @@ func repairLedger(dir string) (lost bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return budget.Repair(dir, hex.EncodeToString(id.id[:]), written)
+	return budget.Repair(dir, aside, hex.EncodeToString(id.id[:]), written)
 }
 
 // behind compares the newest version on disk, nil for none, with the last one that was published. It

@@ -60,9 +60,10 @@ func (b *Budget) RetryWith(retry func(write func() error) error) {
 }
 
 // Repair makes a damaged ledger open again, or one with fewer lines than were written. The budget
-// then counts as spent until a reset. It returns whether the ledger was damaged.
-func Repair(dir, federation string, written int) (damaged bool, err error) {
-	return round.RepairLedger(filepath.Join(dir, File), federation, written)
+// then counts as spent until a reset. The damaged ledger is copied to the folder aside. Repair returns
+// whether the ledger was damaged.
+func Repair(dir, aside, federation string, written int) (damaged bool, err error) {
+	return round.RepairLedger(filepath.Join(dir, File), aside, federation, written)
 }
 
 // Close closes the ledger.

@@ -196,7 +196,7 @@ func TestADamagedLedgerHasOneWayOut(t *testing.T) {
 			t.Errorf("the error does not say %q: %v", words, err)
 		}
 	}
-	if damaged, err := Repair(dir, "run", 3); !damaged || err != nil {
+	if damaged, err := Repair(dir, t.TempDir(), "run", 3); !damaged || err != nil {
 		t.Fatalf("damaged %t, %v", damaged, err)
 	}
 	b = open(t, dir)

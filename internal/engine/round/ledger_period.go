@@ -149,8 +149,8 @@ func (l *Ledger) EventsOf(run string) (out []account.Event) {
 
 // RepairLedger makes the ledger of an owner open again, if it is damaged or has fewer lines than
 // were written: it keeps the lines before the damage and adds one which says that others were lost.
-// The damaged file stays beside it. It returns whether the ledger was damaged.
-func RepairLedger(path, owner string, written int) (damaged bool, err error) {
+// The damaged file is copied to the folder aside. It returns whether the ledger was damaged.
+func RepairLedger(path, aside, owner string, written int) (damaged bool, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return false, err
@@ -173,7 +173,7 @@ func RepairLedger(path, owner string, written int) (damaged bool, err error) {
 		return true, err
 	}
 	if len(b) > 0 {
-		if err := os.Rename(path, path+".damaged"); err != nil {
+		if err := atomicfile.Write(filepath.Join(aside, filepath.Base(path)), b); err != nil {
 			return true, err
 		}
 	}

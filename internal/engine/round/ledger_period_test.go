@@ -106,10 +106,10 @@ func TestARepairedLedgerSaysThatLinesWereLost(t *testing.T) {
 		if err := os.WriteFile(path, damaged, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if bad, err := RepairLedger(path, "this run", 11); !bad || err != nil {
+		if bad, err := RepairLedger(path, t.TempDir(), "this run", 11); !bad || err != nil {
 			t.Fatalf("%s: damaged %t, %v", name, bad, err)
 		}
-		if bad, err := RepairLedger(path, "this run", 11); bad || err != nil {
+		if bad, err := RepairLedger(path, t.TempDir(), "this run", 11); bad || err != nil {
 			t.Fatalf("%s, repaired again: damaged %t, %v", name, bad, err)
 		}
 		l := openLedger(t, path)
@@ -126,7 +126,29 @@ func TestARepairedLedgerSaysThatLinesWereLost(t *testing.T) {
 		l.Close()
 	}
 	path, _ := twoPeriods(t)
-	if bad, err := RepairLedger(path, "this run", 11); bad || err != nil {
+	if bad, err := RepairLedger(path, t.TempDir(), "this run", 11); bad || err != nil {
 		t.Errorf("an intact ledger: damaged %t, %v", bad, err)
+	}
+}
+
+// Each repair keeps the file that it replaces: it may be the only record of what was spent.
+func TestRepairsKeepEachDamagedLedger(t *testing.T) {
+	path, b := twoPeriods(t)
+	for _, replaced := range []string{"3", "4"} {
+		damaged := bytes.Replace(b, []byte(`"noise":2`), []byte(`"noise":`+replaced), 1)
+		if err := os.WriteFile(path, damaged, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		aside := t.TempDir()
+		if bad, err := RepairLedger(path, aside, "this run", 11); !bad || err != nil {
+			t.Fatalf("damaged %t, %v", bad, err)
+		}
+		kept, err := os.ReadFile(filepath.Join(aside, "ledger.jsonl"))
+		if err != nil || !bytes.Equal(kept, damaged) {
+			t.Errorf("kept %d bytes of %d, %v", len(kept), len(damaged), err)
+		}
+	}
+	if all, err := filepath.Glob(path + "?*"); err != nil || len(all) > 0 {
+		t.Errorf("files beside the ledger: %v, %v", all, err)
 	}
 }
