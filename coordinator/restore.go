@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
+	"github.com/tacit-rec/tacit/internal/atomicfile"
 	"github.com/tacit-rec/tacit/internal/store"
 )
 
@@ -74,7 +75,7 @@ func receiveBackup(r io.Reader, dir string, step func(name string) error) (*Back
 		b = old.with(b)
 	}
 	for _, sub := range append(slices.Clone(backupFolders), ".") {
-		if err := syncFolder(filepath.Join(fresh, sub)); err != nil {
+		if err := atomicfile.SyncDir(filepath.Join(fresh, sub)); err != nil {
 			return nil, err
 		}
 	}
@@ -146,16 +147,6 @@ func writeSecret(path string, r io.Reader) error {
 	}
 	_, err = io.Copy(f, r)
 	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// syncFolder makes the names in a folder durable.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	_ = d.Sync() // some systems cannot; hashes are compared when the backup is used
-	return d.Close()
 }
 
 // complete prepends the bytes that the generation before has, and compares all hashes.
@@ -234,13 +225,13 @@ func (b *Backup) install(dir string, step func(string) error) error {
 	if err := writeSecret(path+".new", bytes.NewReader(text)); err != nil {
 		return err
 	}
-	if err := errors.Join(syncFolder(dir), step("described")); err != nil {
+	if err := errors.Join(atomicfile.SyncDir(dir), step("described")); err != nil {
 		return err
 	}
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	return errors.Join(syncFolder(dir), step("installed"))
+	return errors.Join(atomicfile.SyncDir(dir), step("installed"))
 }
 
 // removeUnused removes what an interruption left, and generations that are not used any more.

@@ -77,7 +77,7 @@ var table = map[string]row{
 		"internal/base/rows privacy privacy/secagg internal/base/metrics internal/base/rng vec")},
 	"internal/statefile":             {may: list("wire internal/atomicfile")},
 	"mobile":                         {may: list("device")},
-	"internal/store":                 {may: none},
+	"internal/store":                 {may: list("internal/atomicfile")},
 	"coordinator/internal/batch":     {may: none},
 	"coordinator/internal/schedule":  {may: none},
 	"coordinator/internal/budget":    {may: list("internal/engine/round internal/store privacy/account")},

@@ -14,7 +14,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+
+	"github.com/tacit-rec/tacit/internal/atomicfile"
 )
 
 // Options say how to encrypt a new state file. The header of an existing file says how it is encrypted.
@@ -155,43 +156,11 @@ func (f *File) newEncryption() (err error) {
 
 // replace writes a file with mode 0600 atomically: after a crash either the old or the new one is
 // complete.
-func replace(path string, b []byte) (err error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func replace(path string, b []byte) error {
+	if err := atomicfile.WriteSecret(path, b); err != nil {
 		return err
 	}
-	t, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			t.Close()
-			os.Remove(t.Name())
-		}
-	}()
-	if _, err := t.Write(b); err != nil {
-		return err
-	}
-	if err := errors.Join(t.Sync(), t.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(t.Name(), path); err != nil {
-		return err
-	}
-	return syncFolder(dir)
-}
-
-// syncFolder makes a rename durable. Windows has no such call.
-func syncFolder(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return atomicfile.SyncDir(filepath.Dir(path))
 }
 
 // Lock keeps other processes from saving until unlock is called.
@@ -225,7 +194,7 @@ func (f *File) Wipe() error {
 		}
 	}
 	f.encryption = nil
-	return errors.Join(gone, syncFolder(filepath.Dir(f.path)))
+	return errors.Join(gone, atomicfile.SyncDir(filepath.Dir(f.path)))
 }
 
 func random(n int) ([]byte, error) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/tacit-rec/tacit/internal/atomicfile"
 )
 
 // A write that the disk refuses waits until the disk accepts writes again: callers see a slow
@@ -299,7 +301,7 @@ func (s *Store) rewriteEnds() error {
 		if err := os.Rename(fresh, path); err != nil {
 			return err
 		}
-		if err := syncDir(filepath.Dir(path)); err != nil {
+		if err := atomicfile.SyncDir(filepath.Dir(path)); err != nil {
 			return err
 		}
 	}

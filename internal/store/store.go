@@ -23,6 +23,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tacit-rec/tacit/internal/atomicfile"
 )
 
 // Options say how to open a folder. The zero value is valid.
@@ -242,17 +244,7 @@ func writeFormat(dir string) error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	defer d.Close()
-	d.Sync() // some systems cannot; loading checks the data
-	return nil
+	return atomicfile.SyncDir(dir)
 }
 
 // Close closes the folder. Everything that was acknowledged is on disk, also if Close returns an error.
