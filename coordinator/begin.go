@@ -297,9 +297,10 @@ func (c *Coordinator) openLedger() *budget.Budget {
 	return c.budget
 }
 
-// nameRun records the run in the ledger, before its first release.
+// nameRun records the run in the ledger, before its first release. A stopped run releases nothing, so a new
+// budget period does not count it.
 func (c *Coordinator) nameRun() error {
-	if !c.settings().DP.On() {
+	if !c.settings().DP.On() || c.stopped != "" {
 		return nil
 	}
 	return c.budget.BeginRun(hex.EncodeToString(c.runID()), c.runNumber())

@@ -115,6 +115,10 @@ func TestCopiesOfATreeShareNoNewNoise(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.waitState(Stopped)
+	if err := r.c.BeginNext(); err != nil { // as its message says
+		t.Error(err)
+	}
+	r.play(r.enrolled(4), 1)
 }
 
 // newDeviceOf is a device that is enrolled already.

@@ -139,13 +139,12 @@ func (c *Coordinator) forgetProof() error {
 	if p == nil {
 		return nil
 	}
-	known := c.knowsLedger(uint64(p.LedgerLines), p.LedgerHead)
-	if !known { // another copy of the folder may have released rounds of this tree
+	if c.stopsTree(p) {
 		if err := c.stopTree(); err != nil {
 			return err
 		}
 	}
-	if p.Version > c.models.Last() || !known {
+	if p.Version > c.models.Last() || !c.knowsLedger(uint64(p.LedgerLines), p.LedgerHead) {
 		err := c.republish(&models.Published{
 			Run: p.Run, RunNumber: p.RunNumber, Version: p.Version, Round: p.Round, Rollbacks: p.Rollbacks,
 		})
@@ -160,6 +159,12 @@ func (c *Coordinator) forgetProof() error {
 	}
 	c.proof = nil
 	return nil
+}
+
+// stopsTree reports whether a proof, nil for none, ends a run with tree noise: another copy of the folder may have
+// released rounds of its tree.
+func (c *Coordinator) stopsTree(p *proof) bool {
+	return p != nil && c.isTree() && !c.knowsLedger(uint64(p.LedgerLines), p.LedgerHead)
 }
 
 // describeProof says what a device has shown.

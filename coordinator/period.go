@@ -119,12 +119,14 @@ func (c *Coordinator) ResetBudget(reason string) error {
 		return refusal(connect.CodeInvalidArgument, fmt.Errorf("reason of %d bytes: a reset of the privacy budget "+
 			"requires 1 to %d, and the ledger keeps them for ever", len(reason), maxReason))
 	}
-	continues := c.models.Round() < c.settings().Rounds && !c.requests.ends(c.runHex())
-	// Devices accept no lower period than they know, so a restored folder has to get beyond the proven one.
 	var proven *proof
-	if err := c.st.GetJSON(proofKey, &proven); err != nil {
+	stopped := ""
+	if err := errors.Join(c.st.GetJSON(proofKey, &proven), c.st.GetJSON(stoppedKey, &stopped)); err != nil {
 		return err
 	}
+	continues := c.models.Round() < c.settings().Rounds && !c.requests.ends(c.runHex()) && stopped == "" &&
+		!c.stopsTree(proven)
+	// Devices accept no lower period than they know, so a restored folder has to get beyond the proven one.
 	for {
 		if err := b.Reset(reason, c.now(), continues); err != nil {
 			return err

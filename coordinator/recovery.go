@@ -121,14 +121,13 @@ func (c *Coordinator) republish(p *models.Published) error {
 	if err := c.payForSums(); err != nil {
 		return err
 	}
-	lost := p.Run != c.runHex() || p.Round > c.models.Round()
-	if err := c.overtake(p); err != nil {
-		return err
-	}
-	if lost {
+	if p.Run != c.runHex() || p.Round > c.models.Round() { // rounds are lost
 		if err := c.stopTree(); err != nil {
 			return err
 		}
+	}
+	if err := c.overtake(p); err != nil {
+		return err
 	}
 	if err := c.collection.DropReports(""); err != nil {
 		return err
