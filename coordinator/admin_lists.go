@@ -41,7 +41,7 @@ func (c *Coordinator) describe(state State) RunInfo {
 		Begun: run.begun, State: state,
 	}
 	v := c.models.Newest()
-	if v == nil || v.Run != out.Run { // the run begins just now
+	if v == nil || !run.has(v.Run) { // the run begins just now
 		return out
 	}
 	if out.Round = v.Round; !state.Over() {

@@ -311,3 +311,34 @@ func TestAttemptsHaveNumbersOfTheirOwn(t *testing.T) {
 		t.Errorf("the attempt after 65536 others has the number %d again", again)
 	}
 }
+
+// A run gets another ID before the first version with it is on disk. A kill between the two loses neither the model
+// nor items.
+func TestKilledAfterARunGotAnotherID(t *testing.T) {
+	s := small(3)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	if _, err := r.c.AddItems([]*pb.Item{{Id: "new", Title: "new"}}); err != nil {
+		t.Fatal(err)
+	}
+	r.play(r.enrolled(3), 2)
+	waitFor(t, "the item", func() bool { return r.c.Status().Items == 11 })
+	_, bits := r.model()
+	r.stop()
+	c, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.renumber(5), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, dir, nil, nil)
+	if is := r.c.Status(); is.RunNumber != 5 || is.Round != 2 || is.Items != 11 {
+		t.Errorf("run %d continues after round %d with %d items, want run 5, round 2, 11 items", is.RunNumber, is.Round,
+			is.Items)
+	}
+	if _, is := r.model(); is != bits {
+		t.Error("the model is lost")
+	}
+	r.play(r.enrolled(3), 3)
+}

@@ -233,12 +233,11 @@ func (r releases) covers(v *models.Version, run *current) bool {
 	if r.ledger.WasRepaired() { // entries of the run may be missing; until a reset the whole budget counts as spent
 		return !r.ledger.Lost()
 	}
-	runs := append([]string{fmt.Sprintf("%x", run.id)}, run.former...)
-	if !slices.Contains(runs, v.Run) { // the run begins just now
+	if !run.has(v.Run) { // the run begins just now
 		return true
 	}
 	paid := int64(0)
-	for _, id := range runs {
+	for _, id := range append([]string{fmt.Sprintf("%x", run.id)}, run.former...) {
 		for _, e := range r.ledger.Paid(id) {
 			if !r.stack.IsMetric(e) {
 				paid += e.Rounds

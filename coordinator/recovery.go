@@ -174,9 +174,6 @@ func (c *Coordinator) renumber(number int) error {
 	run.number, run.id, run.former = number, make([]byte, 16), append(slices.Clone(run.former), c.runHex())
 	rand.Read(run.id)
 	saved.Run, saved.Number, saved.Former = run.id, number, run.former
-	if v := c.models.Newest(); v != nil {
-		saved.From = v.Version
-	}
 	if err := c.st.PutJSON(runKey, saved); err != nil {
 		return err
 	}

@@ -72,14 +72,14 @@ func (c *Coordinator) resume() error {
 	}
 	newest, base := (*models.Version)(nil), (*models.Version)(nil)
 	for _, v := range slices.Backward(all) {
-		if newest == nil && v.Run == c.runHex() {
+		if newest == nil && c.latest.Load().has(v.Run) {
 			newest = v
 		}
 		err := c.models.Check(v)
 		switch {
 		case err != nil:
 			c.opt.Warn(fmt.Sprintf("%v: this version is not used, and training resumes from an older one", err))
-		case v.Run == c.runHex():
+		case c.latest.Load().has(v.Run):
 			return c.resumeAt(v, newest)
 		case base == nil && v.Version <= r.From:
 			base = v
@@ -92,7 +92,7 @@ func (c *Coordinator) resume() error {
 // read, so that no item is lost.
 func (c *Coordinator) resumeAtStart(r *savedRun, base *models.Version, all []*models.Version) error {
 	for _, v := range slices.Backward(all) {
-		if v.Run != c.runHex() {
+		if !c.latest.Load().has(v.Run) {
 			continue
 		}
 		items, err := c.models.LoadCatalogue(v)

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -28,6 +29,9 @@ type current struct {
 	begun     time.Time
 	earlier   []RunInfo // the oldest first
 }
+
+// has reports whether an ID is, or was, that of the run.
+func (r *current) has(id string) bool { return id == fmt.Sprintf("%x", r.id) || slices.Contains(r.former, id) }
 
 // settings are those of the newest run. They must not be changed.
 func (c *Coordinator) settings() *Settings { return &c.latest.Load().settings }

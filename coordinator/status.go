@@ -100,7 +100,7 @@ func (c *Coordinator) runStatus() RunStatus {
 		Deterministic: settings.Deterministic, Masked: settings.Masked,
 	}
 	if v := c.models.Newest(); v != nil {
-		if s.Items = v.Items; v.Run == s.Run { // otherwise the run begins just now
+		if s.Items = v.Items; c.latest.Load().has(v.Run) { // otherwise the run begins just now
 			s.Round = v.Round
 		}
 	}
