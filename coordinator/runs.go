@@ -31,7 +31,9 @@ type current struct {
 }
 
 // has reports whether an ID is, or was, that of the run.
-func (r *current) has(id string) bool { return id == fmt.Sprintf("%x", r.id) || slices.Contains(r.former, id) }
+func (r *current) has(id string) bool {
+	return id == fmt.Sprintf("%x", r.id) || slices.Contains(r.former, id)
+}
 
 // settings are those of the newest run. They must not be changed.
 func (c *Coordinator) settings() *Settings { return &c.latest.Load().settings }

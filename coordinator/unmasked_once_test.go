@@ -132,20 +132,22 @@ func TestASumThatIsDroppedIsPaidFor(t *testing.T) {
 	}
 }
 
-// A kill in the middle of a roll back leaves a sum under the number of the roll backs before.
+// A kill in the middle of a roll back leaves a sum under the number of the roll backs before. The line that pays for it
+// pays for no other sum.
 func TestASumOfAnInterruptedRollBackIsPaidFor(t *testing.T) {
 	const n = 20
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,trust=distributed,min-devices=14")
 	s.Masked, s.Rounds = true, 2
 	dir := filepath.Join(t.TempDir(), "state")
-	r := open(t, dir, &s, func(o *Options) {
+	killed := func(o *Options) {
 		o.fault = func(at string) error {
 			if at == "unmasking" {
 				return errCut
 			}
 			return nil
 		}
-	})
+	}
+	r := open(t, dir, &s, killed)
 	r.mask(r.enrolled(n), -1)
 	<-r.ended
 	if err := r.c.countRollback(); err != nil {
@@ -161,6 +163,15 @@ func TestASumOfAnInterruptedRollBackIsPaidFor(t *testing.T) {
 			t.Errorf("the ledger has %v, expected one release", all)
 		}
 		r.stop()
+	}
+	r = open(t, dir, nil, killed) // while devices reveal the sum of the round that replaces it
+	r.mask(r.enrolled(n), -1)
+	<-r.ended
+	r.stop()
+	r = open(t, dir, nil, nil)
+	waitFor(t, "the round ends", func() bool { return r.c.Status().Round == 1 })
+	if all := r.c.budget.All(); len(all) != 1 || all[0].Rounds != 2 {
+		t.Errorf("devices revealed 2 sums, and the ledger has %v", all)
 	}
 }
 
