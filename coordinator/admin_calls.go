@@ -244,6 +244,14 @@ type beginRequest struct {
 	Features []jsonColumn    `json:"features,omitempty"`
 }
 
+// changesMethod reports whether the settings name another method.
+func (q *beginRequest) changesMethod(before string) bool {
+	s := struct {
+		Method string `json:"method"`
+	}{before}
+	return json.Unmarshal(q.Settings, &s) == nil && s.Method != before
+}
+
 // jsonColumn is pb.Column in the admin API.
 type jsonColumn struct {
 	Side       string    `json:"side"` // user, item or row
@@ -293,7 +301,9 @@ func adminBegin(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any, er
 		s = defaultSettings()
 		if c.begun() {
 			before := c.latest.Load().given
-			before.Params = maps.Clone(before.Params)
+			if before.Params = maps.Clone(before.Params); q.changesMethod(before.Method) {
+				before.Params = map[string]string{} // another method has others
+			}
 			s = &before
 		}
 		if err := json.Unmarshal(q.Settings, s); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tacit-rec/tacit/coordinator/internal/audit"
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
+	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/wire"
@@ -41,16 +42,32 @@ func (a *AdminClient) Begin(ctx context.Context, s Settings, items []*pb.Item) (
 	if err != nil {
 		return nil, err
 	}
-	q := beginRequest{Settings: text, Items: jsonItems(items)}
-	if s.Features != nil {
-		q.Features = jsonColumns(wire.EncodeFeatures(s.Features))
-	}
-	return a.change(ctx, "runs", q)
+	return a.begin(ctx, text, items, s.Features)
 }
 
-// BeginNext begins another run with the settings of the newest one.
-func (a *AdminClient) BeginNext(ctx context.Context) (*Status, error) {
-	return a.change(ctx, "runs", nil)
+// BeginNext begins another run with the settings of the newest one, except for changes: they have the keys of
+// Settings. Items are added to the catalogue.
+func (a *AdminClient) BeginNext(ctx context.Context, changes map[string]any, items []*pb.Item,
+	features *rows.Features,
+) (*Status, error) {
+	var text []byte
+	if len(changes) > 0 || features != nil {
+		var err error
+		if text, err = json.Marshal(changes); err != nil {
+			return nil, err
+		}
+	}
+	return a.begin(ctx, text, items, features)
+}
+
+func (a *AdminClient) begin(ctx context.Context, settings []byte, items []*pb.Item, features *rows.Features) (*Status,
+	error,
+) {
+	q := beginRequest{Settings: settings, Items: jsonItems(items)}
+	if features != nil {
+		q.Features = jsonColumns(wire.EncodeFeatures(features))
+	}
+	return a.change(ctx, "runs", q)
 }
 
 // EndRun ends the newest run after the round in progress.

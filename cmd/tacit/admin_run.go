@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
@@ -21,14 +22,16 @@ func (a *app) adminBegin() *cobra.Command {
 	c := &cobra.Command{
 		Use: "begin [key=value ...]", Short: "Start a run: the first one, or another one for the same devices",
 		Long: `The first run needs items, from a data set or a CSV file, and a number of devices; it starts when all
-have enrolled. The coordinator takes the items of a data set only, and nothing about its users. Without
-settings, the next run starts from the last model with the settings of the run before.`,
-		Example: `  tacit admin begin
-  tacit admin begin -d ml-100k -m tacit
-  tacit admin begin --catalogue items.csv --devices 1000 -m fedmf rounds=50`,
+have enrolled. The coordinator takes the items of a data set only, and nothing about its users. A later
+run starts from the last model. It keeps the items of the run before, and all settings that the command
+does not name; --dp none ends the privacy guarantee.`,
+		Example: `  tacit admin begin --catalogue items.csv --devices 1000 -m fedmf rounds=50
+  tacit admin begin
+  tacit admin begin --rounds 20`,
 	}
 	settings := networkSettingFlags(c.Flags())
 	hide(c.Flags(), "protocol")
+	c.Flags().Lookup("data").DefValue = ""
 	r.flags(c, adminToken)
 	c.Flags().StringVar(&f.catalogue, "catalogue", "", "items of the run: a CSV file with the columns id, title and "+
 		"features")
@@ -43,12 +46,23 @@ settings, the next run starts from the last model with the settings of the run b
 		flagsUnder("Privacy", "dp secagg eval-every", "count-items group-size runs"),
 		connectGroup)
 	c.RunE = func(c *cobra.Command, words []string) error {
-		if len(words) == 0 && len(settings()) == 0 && f.catalogue == "" {
-			return a.beginNext(c.Context(), &r)
+		admin, err := r.admin()
+		if err != nil {
+			return err
+		}
+		before, err := admin.Status(c.Context())
+		if err != nil {
+			return networkError(err)
+		}
+		if before.Method != "" {
+			return a.beginNext(c, admin, before, words, settings, &f)
 		}
 		spec, err := networkSpec(c, words, settings, &f)
 		if err != nil {
 			return err
+		}
+		if !spec.Typed("data") && f.catalogue == "" {
+			return input(errors.New("the first run needs items"), "add -d NAME or --catalogue FILE")
 		}
 		s, err := a.begin(c.Context(), &r, spec, &f)
 		if err != nil {
@@ -60,16 +74,28 @@ settings, the next run starts from the last model with the settings of the run b
 	return c
 }
 
-// beginNext starts another run with the settings of the run before.
-func (a *app) beginNext(ctx context.Context, r *connectFlags) error {
-	admin, err := r.admin()
+// beginNext starts another run. It keeps the items of the run before, and the settings that the user does not name.
+func (a *app) beginNext(c *cobra.Command, admin *coordinator.AdminClient, before *coordinator.Status, words []string,
+	settings func() []experiment.Setting, f *serveFlags,
+) error {
+	spec, err := networkSpec(c, words, settings, f, experiment.Setting{
+		Key: "method", Value: before.Method, From: "default",
+	})
 	if err != nil {
 		return err
 	}
-	if s, err := admin.Status(ctx); err == nil && s.Method == "" {
-		return input(errors.New("the first run needs items"), "add -d NAME or --catalogue FILE")
+	changes, err := changedSettings(c, spec, f)
+	if err != nil {
+		return err
 	}
-	s, err := admin.BeginNext(ctx)
+	var opt coordinator.Options
+	var items []*pb.Item
+	if spec.Typed("data") || f.catalogue != "" {
+		if items, err = a.runItems(spec, f, &opt); err != nil {
+			return err
+		}
+	}
+	s, err := admin.BeginNext(c.Context(), changes, items, opt.Features)
 	if err != nil {
 		return networkError(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/data"
@@ -43,15 +44,15 @@ func checkNetworkSettings(s *experiment.Spec) error {
 	return nil
 }
 
-// networkSpec resolves the settings of a run on a coordinator.
+// networkSpec resolves the settings of a run on a coordinator. Those of the user override those before.
 func networkSpec(c *cobra.Command, words []string, settings func() []experiment.Setting,
-	f *serveFlags,
+	f *serveFlags, before ...experiment.Setting,
 ) (*experiment.Spec, error) {
 	given, err := collectSettings(c, words, settings)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := experiment.Resolve(given)
+	spec, err := experiment.Resolve(append(before, given...))
 	if err != nil {
 		return nil, err
 	}
@@ -61,10 +62,89 @@ func networkSpec(c *cobra.Command, words []string, settings func() []experiment.
 	return spec, checkNetworkSettings(spec)
 }
 
+// runSettings are the settings of a run on a coordinator, by the names of their flags.
+func runSettings(s *experiment.Spec, f *serveFlags) map[string]any {
+	return map[string]any{
+		"method": s.Method, "rounds": s.Rounds, "batch": s.Batch, "negatives": s.Negatives, "cohort": s.Cohort,
+		"mean": s.Mean, "server": s.Server, "dp": s.DP, "bits": s.Bits, "keep": s.Keep, "seed": s.Seed,
+		"secagg": s.Secagg == "on",
+		"name":   f.name, "devices": f.devices, "goal": f.goal, "min-share": f.minShare,
+		"deadline": f.deadline.String(), "runs": f.runs, "eval-every": f.evalEvery, "group-size": f.groupSize,
+		"count-items": f.countItems, "deterministic": f.deterministic,
+	}
+}
+
+// typedFlags are the names of the flags that the user set. A former name stands for the flag as well.
+func typedFlags(c *cobra.Command) map[string]bool {
+	out := map[string]bool{}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		c.Flags().VisitAll(func(other *pflag.Flag) {
+			if other.Value == f.Value {
+				out[other.Name] = true
+			}
+		})
+	})
+	return out
+}
+
+// setsRun reports whether the user set a flag of runFlags, or the name of the federation.
+func (f *serveFlags) setsRun(c *cobra.Command) bool {
+	all := runSettings(&experiment.Spec{}, f)
+	for key := range typedFlags(c) {
+		if _, ok := all[key]; ok || key == "user-column" || key == "row-column" {
+			return true
+		}
+	}
+	return false
+}
+
+// changedSettings are the settings of a run that the user named, with the keys of coordinator.Settings.
+func changedSettings(c *cobra.Command, s *experiment.Spec, f *serveFlags) (map[string]any, error) {
+	typed := typedFlags(c)
+	hasItems := s.Typed("data") || f.catalogue != ""
+	all, out, params := runSettings(s, f), map[string]any{}, map[string]string{}
+	values := paramTexts(s.Params)
+	for key := range s.From {
+		if text, ok := values[key]; ok && s.Typed(key) {
+			params[key] = text
+		} else if s.Typed(key) {
+			typed[key] = true
+		}
+	}
+	for key := range typed {
+		value, ok := all[key]
+		if !ok && !hasItems && (s.Typed(key) || key == "user-column" || key == "row-column") && key != "preset" {
+			return nil, input(fmt.Errorf("--%s is for the items of a run", key), "add -d NAME or --catalogue FILE")
+		}
+		if key == "secagg" {
+			key = "masked"
+		}
+		if ok {
+			out[strings.ReplaceAll(key, "-", "_")] = value
+		}
+	}
+	if len(params) > 0 {
+		out["params"] = params
+	}
+	return out, nil
+}
+
+// paramTexts are the parameters of a method as text.
+func paramTexts(m method.Method) map[string]string {
+	out := map[string]string{}
+	for k, v := range param.Values(m) {
+		out[k] = fmt.Sprint(v)
+		if x, ok := v.(float64); ok {
+			out[k] = strconv.FormatFloat(x, 'g', -1, 64)
+		}
+	}
+	return out
+}
+
 // coordinatorSettings turns an experiment's settings into those of a coordinator.
 func coordinatorSettings(s *experiment.Spec, f *serveFlags) coordinator.Settings {
 	out := coordinator.Settings{
-		Name: f.name, Method: s.Method, Params: map[string]string{}, Config: s.Config,
+		Name: f.name, Method: s.Method, Params: paramTexts(s.Params), Config: s.Config,
 		Masked: s.Secagg == "on", GroupSize: f.groupSize, Runs: f.runs,
 		Devices: f.devices, Goal: f.goal, Minimum: f.minShare, Deadline: f.deadline, EvalEvery: f.evalEvery,
 		CountItems:    f.countItems,
@@ -80,12 +160,6 @@ func coordinatorSettings(s *experiment.Spec, f *serveFlags) coordinator.Settings
 	if !f.deterministic {
 		out.Seed = 0 // the coordinator draws a secret one
 	}
-	for k, v := range param.Values(s.Params) {
-		out.Params[k] = fmt.Sprint(v)
-		if x, ok := v.(float64); ok {
-			out.Params[k] = strconv.FormatFloat(x, 'g', -1, 64)
-		}
-	}
 	return out
 }
 
@@ -94,6 +168,10 @@ func (a *app) checkedSettings(s *experiment.Spec, f *serveFlags, items int,
 	features *rows.Features) (coordinator.Settings,
 	error,
 ) {
+	if f.devices == 0 {
+		return coordinator.Settings{}, input(errors.New("--devices is missing: the number of devices of the run"),
+			"example: --devices 1000")
+	}
 	out := coordinatorSettings(s, f)
 	if err := out.Check(); err != nil {
 		return out, input(err, "")

@@ -112,8 +112,9 @@ func (a *app) serveCmd() *cobra.Command {
 			return err
 		}
 		begins := c.Flags().Changed("data") || f.catalogue != ""
-		if !begins && (len(words) > 0 || len(settings()) > 0) {
-			return input(errors.New("the settings of a run need its items"), "add -d NAME or --catalogue FILE")
+		if !begins && (len(words) > 0 || len(settings()) > 0 || f.setsRun(c)) {
+			return input(errors.New("the settings of a run need its items"), "add -d NAME or --catalogue FILE; "+
+				"tacit admin begin starts another run with other settings")
 		}
 		var spec *experiment.Spec
 		if begins {
@@ -285,10 +286,6 @@ func checkStateDir(dir string) error {
 // runItems returns the items of a run, and adds features to the options if the method reads them.
 func (a *app) runItems(spec *experiment.Spec, f *serveFlags, opt *coordinator.Options) ([]*pb.Item, error) {
 	if f.catalogue != "" {
-		if f.devices == 0 {
-			return nil, input(errors.New("--devices is missing: the number of devices of the run"),
-				"example: --devices 1000")
-		}
 		file, err := os.Open(f.catalogue)
 		if err != nil {
 			return nil, input(err, "")

@@ -76,17 +76,17 @@ func TestDevicesFollowRunsAndResets(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	r.train(ctx, f, 1)
-	if _, err := r.admin.BeginNext(ctx); err != nil {
+	if _, err := r.admin.BeginNext(ctx, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.train(ctx, f, 2)
-	if _, err := r.admin.BeginNext(ctx); err == nil {
+	if _, err := r.admin.BeginNext(ctx, nil, nil, nil); err == nil {
 		t.Fatal("a third run begins on the budget of two")
 	}
 	if _, err := r.admin.ResetBudget(ctx, "a test"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.admin.BeginNext(ctx); err != nil {
+	if _, err := r.admin.BeginNext(ctx, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.train(ctx, f, 3)

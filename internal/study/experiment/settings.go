@@ -117,6 +117,17 @@ func ResolveIn(registry *method.Registry, given []Setting) (*Spec, error) {
 	return s, nil
 }
 
+// Typed reports whether the user named a setting, in a command or in a file that it names. With a preset that
+// the user named, that includes the settings of the preset.
+func (s *Spec) Typed(key string) bool {
+	from := s.From[key]
+	if strings.HasPrefix(from, "preset") {
+		return s.Typed("preset")
+	}
+	return !slices.Contains([]string{"", "default", "method", "data set", "protocol"}, from) &&
+		!strings.HasPrefix(from, "environment ")
+}
+
 // minRows returns the minimum of rows per user that the data set or the protocol requires.
 func minRows(set, protocol string) []Setting {
 	least, from := 0, "data set"
