@@ -63,6 +63,10 @@ func (d *Device) Recommend(n int) (*Recommendations, error) {
 		seen[heldOut] = true
 	}
 	d.seedWorkspace()
+	blank, fresh := *t, w.mem.NewState(nil)
+	blank.Train, blank.Rating, blank.Rows = t.Train[:0], t.Rating[:0], t.Rows[:0]
+	w.score(&fresh, &blank)
+	withoutHistory := slices.Clone(w.scores)
 	w.score(&private, t)
 	out := &Recommendations{
 		ModelVersion: m.Version, ModelCreatedAt: time.UnixMilli(m.CreatedMs), Round: m.Round,
@@ -74,8 +78,8 @@ func (d *Device) Recommend(n int) (*Recommendations, error) {
 			order = append(order, i)
 		}
 	}
-	out.Basis = w.basis(len(seen), order)
-	out.Note = out.note(d.historyItems())
+	out.Basis = w.basis(order, withoutHistory)
+	out.Note = out.note(d.historyItems(), w.spreads(order))
 	rank := w.catalogue.popularity()
 	slices.SortStableFunc(order, func(a, b uint32) int {
 		if out.Basis == Popular || out.Basis == Unranked {
@@ -96,19 +100,23 @@ func (d *Device) Recommend(n int) (*Recommendations, error) {
 	return out, nil
 }
 
-// basis decides what to recommend by: the scores of the candidates if they say something about the owner.
-func (w *Workspace) basis(known int, candidates []uint32) Basis {
-	differ := false
-	for _, i := range candidates {
-		differ = differ || w.scores[i] != w.scores[candidates[0]]
-	}
+// basis decides what to recommend by: the scores of the candidates if they differ and the history has changed them,
+// because the device has trained with it or the method reads it.
+func (w *Workspace) basis(candidates []uint32, withoutHistory []float32) Basis {
+	differ := w.spreads(candidates)
+	personal := slices.ContainsFunc(candidates, func(i uint32) bool { return w.scores[i] != withoutHistory[i] })
 	switch {
-	case known > 0 && differ:
+	case personal && differ:
 		return Personal
 	case differ && w.fallback() == Unranked:
 		return NewUser
 	}
 	return w.fallback()
+}
+
+// spreads reports whether the model prefers some of the candidates.
+func (w *Workspace) spreads(candidates []uint32) bool {
+	return slices.ContainsFunc(candidates, func(i uint32) bool { return w.scores[i] != w.scores[candidates[0]] })
 }
 
 // fallback is what ranks items for which the model has no score.
@@ -128,10 +136,13 @@ func (d *Device) historyItems() int {
 	return len(items)
 }
 
-// note says why recommendations are not personal; items is the number of items in the history.
-func (r *Recommendations) note(items int) string {
+// note says why recommendations are not personal; items is the number of items in the history, and differ says
+// whether the model prefers some items.
+func (r *Recommendations) note(items int, differ bool) string {
 	why := "no history yet"
 	switch {
+	case r.KnownItems > 0 && differ:
+		why = "this device has not trained with your history yet, which it does in a round"
 	case r.KnownItems > 0:
 		why = "the model knows nothing about the items of your history yet"
 	case items > 0:

@@ -46,13 +46,16 @@ func TestColdStartRecommendsPopularItemsAndSaysSo(t *testing.T) {
 		{"nothing is known", "ials", nil, nil, Unranked, "i0 i1 i2", "popularity is unknown: items in catalogue order"},
 		{"a model with a preference", "pfedrec", nil, nil, NewUser, "", "prefers for a new user"},
 		{"an empty history with popularity", "pfedrec", nil, []uint32{9, 4}, Popular, "i4 i0", "no history"},
-		{"a history", "pfedrec", []string{"i4", "i50"}, []uint32{9, 4}, Personal, "", ""},
+		{"not trained", "fedmf", []string{"i4", "i50"}, []uint32{9, 4, 7}, Popular, "i7 i0", "has not trained with"},
+		{"training before it scores", "pfedrec", []string{"i4", "i50"}, []uint32{9, 4}, Personal, "", ""},
+		{"not trained, no popularity", "fedmf", []string{"i4"}, nil, NewUser, "", "has not trained with your history"},
+		{"a method that reads the history", "ials", []string{"i4", "i50"}, []uint32{9, 4}, Personal, "", ""},
 	} {
 		f := newFake(t, c.method, 1, "dim", "4")
 		f.popular = c.popular
 		f.items[9].Retired = true
 		for i := range f.plan.Slots { // of new items, or of a model that was not trained
-			if c.method == "ials" {
+			if c.method == "ials" && c.basis != Personal {
 				clear(f.mem.Value(i))
 			}
 		}
@@ -69,6 +72,19 @@ func TestColdStartRecommendsPopularItemsAndSaysSo(t *testing.T) {
 			!strings.HasPrefix(got, c.first) || (list.Note == "") != (c.basis == Personal) {
 			t.Errorf("%s: %s, %q, %s", c.name, list.Basis, list.Note, got)
 		}
+	}
+}
+
+// After a round the recommendations of a method with private state are personal.
+func TestRecommendationsArePersonalAfterARound(t *testing.T) {
+	f := newFake(t, "fedmf", 1, "dim", "4")
+	f.publish()
+	d := f.device(0).open()
+	if out, err := d.Step(context.Background()); err != nil || out.Action != "trained" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if list, err := d.Recommend(3); err != nil || list.Basis != Personal || list.KnownItems == 0 || list.Note != "" {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 
