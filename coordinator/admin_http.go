@@ -74,6 +74,7 @@ type deviceRequest struct {
 type admin struct {
 	operators *operators.List
 	log       *audit.Log
+	damage    string // of the log, found at the start
 	durations durations
 	health    health
 }

@@ -1,13 +1,16 @@
 package coordinator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tacit-rec/tacit/internal/rpc"
 )
@@ -144,5 +147,50 @@ func TestARunBeginsWithAFewSettings(t *testing.T) {
 	if s.Rounds != 7 || s.Devices != 20 || s.Batch != 256 || s.Goal != 1 || s.Deadline.Minutes() != 10 ||
 		s.Server.Kind != "sgd" || r.c.Status().Items != 2 {
 		t.Errorf("settings %+v", s)
+	}
+}
+
+// A start warns of an audit log that was changed, and the metrics show it; training continues.
+func TestAStartNoticesAChangedAuditLog(t *testing.T) {
+	s := small(2)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	if _, err := r.admin.AddOperator(context.Background(), "grafana", true); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	for _, damaged := range []bool{false, true} {
+		path := filepath.Join(dir, "audit.jsonl")
+		b, err := os.ReadFile(path)
+		if err == nil && damaged {
+			err = os.WriteFile(path, bytes.Replace(b, []byte("grafana"), []byte("grafanb"), 1), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		warning := ""
+		r := open(t, dir, nil, func(o *Options) { o.Warn = func(text string) { warning += text } })
+		var metrics bytes.Buffer
+		if err := r.c.WriteMetrics(&metrics, true); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(warning, "of the audit log was changed") != damaged ||
+			strings.Contains(metrics.String(), "\ntacit_audit_ok 0") != damaged {
+			t.Errorf("damaged %t: warning %q", damaged, warning)
+		}
+		r.stop()
+	}
+}
+
+// When devices were last seen survives a stop within the hour.
+func TestAStopSavesWhenDevicesWereLastSeen(t *testing.T) {
+	s := small(2)
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	r.enrolled(2)[1].check()
+	r.stop()
+	r = open(t, dir, nil, nil)
+	if all := r.c.devices.Devices(time.Now(), 0, 10); len(all) != 2 || all[1].LastSeen == nil {
+		t.Errorf("after a restart: %+v", all)
 	}
 }

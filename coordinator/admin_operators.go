@@ -25,6 +25,21 @@ type Audit struct {
 	Damage  string       `json:"damage,omitempty"`
 }
 
+// openAudit opens the audit log and warns if it was changed. Training does not depend on it.
+func (c *Coordinator) openAudit() (err error) {
+	if c.admin.log, err = audit.Open(c.opt.Dir, c.opt.Now); err != nil {
+		return err
+	}
+	found, err := c.Audit(1)
+	if err != nil {
+		return err
+	}
+	if c.admin.damage = found.Damage; found.Damage != "" {
+		c.opt.Warn(found.Damage + "; tacit admin audit shows what is left of it")
+	}
+	return nil
+}
+
 // Audit verifies the whole audit log and returns its last entries.
 func (c *Coordinator) Audit(limit int) (*Audit, error) {
 	written := 0

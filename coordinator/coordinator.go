@@ -19,7 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tacit-rec/tacit/coordinator/internal/audit"
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/coordinator/internal/catalogue"
 	"github.com/tacit-rec/tacit/coordinator/internal/collection"
@@ -227,7 +226,7 @@ func (c *Coordinator) openParts() (err error) {
 	if c.admin.operators, err = operators.Open(c.st); err != nil {
 		return err
 	}
-	if c.admin.log, err = audit.Open(c.opt.Dir, c.opt.Now); err != nil {
+	if err := c.openAudit(); err != nil {
 		return err
 	}
 	c.requests, err = openRequests(c.st)

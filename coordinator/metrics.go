@@ -88,6 +88,7 @@ func (c *Coordinator) writeRunMetrics(w *openmetrics.Writer) {
 		gauge("round_reports", "Reports of the round in progress.", float64(s.Counted))
 		gauge("round_reports_expected", "Reports that the round in progress can get.", float64(s.Expected))
 	}
+	gauge("audit_ok", "1 if the audit log was intact at the start.", truth(c.admin.damage == ""))
 	gauge("lost_reports", "Acknowledged reports in no sum: a damaged folder, or an older copy.", float64(s.Lost))
 	if n := len(s.Evaluations); n > 0 {
 		last := s.Evaluations[n-1]

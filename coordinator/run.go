@@ -55,18 +55,18 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	return err
 }
 
-// saveSeen writes from time to time when devices were last seen. A failure does no harm: it is tried again.
+// saveSeen writes when devices were last seen, from time to time and at the end. A failure does no harm.
 func (c *Coordinator) saveSeen(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Minute)
 	defer tick.Stop()
-	for {
+	for stops := false; !stops; {
 		select {
 		case <-ctx.Done():
-			return
+			stops = true
 		case <-tick.C:
-			if err := c.devices.SaveSeen(c.now()); err != nil {
-				c.opt.Warn(fmt.Sprintf("cannot save when devices were last seen: %v", err))
-			}
+		}
+		if err := c.devices.SaveSeen(c.now(), stops); err != nil {
+			c.opt.Warn(fmt.Sprintf("cannot save when devices were last seen: %v", err))
 		}
 	}
 }

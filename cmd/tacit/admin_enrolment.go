@@ -34,7 +34,7 @@ func (a *app) adminDevices() *cobra.Command {
 }
 
 func deviceRow(d coordinator.ListedDevice) []any {
-	state, seen, epsilon := string(d.State), "never", "-"
+	state, seen, epsilon := string(d.State), "-", "-"
 	if d.Reason != "" {
 		state += ": " + d.Reason
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/store"
 )
 
-// When devices were last seen is written at most once an hour, to the hour, so that a restart knows which
+// When devices were last seen is written once an hour and at a stop, to the hour, so that a restart knows which
 // devices have been away for long.
 
 const (
@@ -22,12 +22,12 @@ const (
 	maxPrograms = 1000
 )
 
-// SaveSeen writes when devices were last seen, and their programs, if that is due.
-func (r *Registry) SaveSeen(now time.Time) error {
+// SaveSeen writes when devices were last seen, and their programs, if that is due or the coordinator stops.
+func (r *Registry) SaveSeen(now time.Time, stops bool) error {
 	hour := now.Unix() / int64(seenEvery/time.Second)
 	r.mu.RLock()
 	log := seenLogs + strconv.FormatInt(hour, 10)
-	due := r.savedSeen != log && len(r.devices) > 0
+	due := (stops || r.savedSeen != log) && len(r.devices) > 0
 	var b []byte
 	if due {
 		b = r.appendSeen(nil)
@@ -168,7 +168,7 @@ type Device struct {
 	State    State      `json:"state"`
 	Reason   string     `json:"reason,omitempty"` // why it is excluded
 	Enrolled time.Time  `json:"enrolled"`
-	LastSeen *time.Time `json:"last_seen,omitempty"` // to the hour after a restart; none for never
+	LastSeen *time.Time `json:"last_seen,omitempty"` // to the hour after a restart; none if unknown
 	Software string     `json:"software,omitempty"`
 	Note     string     `json:"note,omitempty"` // of the token that it enrolled with
 }

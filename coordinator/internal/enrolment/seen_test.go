@@ -26,9 +26,13 @@ func TestLastSeenSurvivesARestart(t *testing.T) {
 	r.Seen(1, now, time.Minute)
 	r.NoteSoftware(1, "tacit 1.2\x07")
 	for h := range 30 {
-		if err := r.SaveSeen(now.Add(time.Duration(h) * time.Hour)); err != nil {
+		if err := r.SaveSeen(now.Add(time.Duration(h)*time.Hour), false); err != nil {
 			t.Fatal(err)
 		}
+	}
+	r.Seen(2, now, time.Minute) // after the record of this hour
+	if err := r.SaveSeen(now.Add(29*time.Hour), true); err != nil {
+		t.Fatal(err)
 	}
 	if logs := r.store.Logs(seenLogs); len(logs) != 1 {
 		t.Errorf("%d records of when devices were last seen, expected 1", len(logs))
@@ -39,7 +43,7 @@ func TestLastSeenSurvivesARestart(t *testing.T) {
 	r.isActive(t, time.Now(), 1, 2)
 	all := r.Devices(time.Now(), 0, 10)
 	if len(all) != 3 || all[0].State != Overdue || all[1].State != Active || all[1].Software != "tacit 1.2" ||
-		all[1].Note != "the first batch" || all[2].LastSeen != nil {
+		all[1].Note != "the first batch" || all[2].LastSeen == nil {
 		t.Fatalf("devices: %+v", all)
 	}
 	if d := now.Sub(*all[1].LastSeen); d < 0 || d > time.Hour {
