@@ -97,7 +97,11 @@ func chart(t *testing.T, values map[string]any) map[string]map[string]any {
 		}
 		if strings.HasSuffix(path, ".yaml") {
 			for _, doc := range readYAML(t, b.String()) {
-				out[doc["kind"].(string)] = doc
+				key := doc["kind"].(string)
+				if name := dig(doc, "metadata", "name").(string); name != "films" {
+					key += " " + name
+				}
+				out[key] = doc
 			}
 		}
 	}
@@ -111,7 +115,7 @@ func chartValues(t *testing.T) map[string]any {
 func TestChartRenders(t *testing.T) {
 	all := chart(t, chartValues(t))
 	kinds := slices.Sorted(maps.Keys(all))
-	if !slices.Equal(kinds, []string{"NetworkPolicy", "Service", "StatefulSet"}) {
+	if !slices.Equal(kinds, []string{"NetworkPolicy", "Service", "Service films-metrics", "StatefulSet"}) {
 		t.Fatalf("the chart has %v", kinds)
 	}
 	set := all["StatefulSet"]
@@ -138,6 +142,7 @@ func TestChartRenders(t *testing.T) {
 	for _, other := range []any{
 		dig(set, "spec", "template", "metadata", "labels"), dig(all["Service"], "spec", "selector"),
 		dig(all["NetworkPolicy"], "spec", "podSelector", "matchLabels"),
+		dig(all["Service films-metrics"], "spec", "selector"),
 	} {
 		if fmt.Sprint(other) != labels {
 			t.Errorf("labels %v do not match %v", other, labels)
@@ -148,7 +153,14 @@ func TestChartRenders(t *testing.T) {
 	v["metrics"] = map[string]any{"port": 9000, "serviceMonitor": true}
 	v["networkPolicy"] = map[string]any{"enabled": false, "monitoringNamespace": "x"}
 	v["args"] = []any{"--cohort", `a "quoted" word`}
+	v["service"] = map[string]any{"type": "LoadBalancer", "port": 443}
 	all = chart(t, v)
+	public, private := all["Service"], all["Service films-metrics"]
+	if dig(public, "spec", "type") != "LoadBalancer" || len(dig(public, "spec", "ports").([]any)) != 1 ||
+		dig(public, "spec", "ports", 0, "port") != 443 || dig(private, "spec", "type") != "ClusterIP" ||
+		dig(private, "spec", "ports", 0, "port") != 9000 {
+		t.Errorf("services for devices %v and for metrics %v", public, private)
+	}
 	if all["ServiceMonitor"] == nil || all["NetworkPolicy"] != nil {
 		t.Errorf("the chart has %v", slices.Sorted(maps.Keys(all)))
 	}
