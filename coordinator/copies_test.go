@@ -128,8 +128,8 @@ func (r *harness) newDeviceOf(id uint32) *testDevice {
 	return h
 }
 
-// A tree that is killed after each round gives the sums that it promises: a later round takes out the noise of the
-// nodes that it replaces.
+// A tree that is stopped after each round keeps the keys of the nodes whose noise is in the model, and of no others.
+// The test of package noise shows that a key gives the same noise again.
 func TestATreeContinuesAfterRestarts(t *testing.T) {
 	s := withDP(small(4), "epsilon=30,delta=1e-3,clip=0.5,mechanism=tree")
 	s.Cohort.Kind, s.Cohort.Count = "cycle", 1

@@ -399,6 +399,18 @@ func TestARestoredFolderOfAnEarlierRun(t *testing.T) {
 	}
 }
 
+// resetOffline writes a reset into the ledger of a stopped coordinator, as one that is killed after the write.
+func (r *harness) resetOffline() {
+	r.t.Helper()
+	b, err := budget.Open(r.dir, hex.EncodeToString(r.c.identity.id[:]))
+	if err == nil {
+		err = errors.Join(b.Reset("a test", time.Now(), true), b.Close())
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // A restored ledger that has grown by as many other lines as were lost is not the ledger of the newest model: the
 // lost releases would never be charged.
 func TestARestoredLedgerThatGrewIsOutdated(t *testing.T) {
@@ -419,13 +431,7 @@ func TestARestoredLedgerThatGrewIsOutdated(t *testing.T) {
 	r.waitState(Outdated)
 	// A reset ends it, also if the coordinator is killed before it acts on the reset.
 	r.stop()
-	b, err := budget.Open(old, hex.EncodeToString(r.c.identity.id[:]))
-	if err == nil {
-		err = errors.Join(b.Reset("a test", time.Now(), true), b.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.resetOffline()
 	r = open(t, old, nil, nil)
 	waitFor(t, "the new period", func() bool {
 		now, _ := r.model()
@@ -443,13 +449,7 @@ func TestAResetIsNotForgotten(t *testing.T) {
 	r := open(t, dir, &s, nil)
 	r.play(r.enrolled(3), 1)
 	r.stop()
-	b, err := budget.Open(dir, hex.EncodeToString(r.c.identity.id[:]))
-	if err == nil {
-		err = errors.Join(b.Reset("a test", time.Now(), true), b.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.resetOffline()
 	r = open(t, dir, nil, nil)
 	waitFor(t, "the new period", func() bool { m, _ := r.model(); return m.BudgetPeriod == 2 })
 	r.c.noteProof(&proof{
