@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -39,7 +40,7 @@ func (c *Coordinator) Begin(s Settings, items []*pb.Item) error {
 	if given := &c.latest.Load().given; s.resumes(given) {
 		return nil
 	}
-	return c.inLoop(func() error { return c.beginNext(&s, items) })
+	return c.beginInLoop(&s, items)
 }
 
 // BeginRun begins a run on demand: the first run, or the next one after the newest has ended. Settings that
@@ -52,7 +53,7 @@ func (c *Coordinator) BeginRun(s *Settings, items []*pb.Item) error {
 	}
 	switch {
 	case c.begun():
-		return c.inLoop(func() error { return c.beginNext(s, items) })
+		return c.beginInLoop(s, items)
 	case s == nil:
 		return errNoRun
 	}
@@ -99,7 +100,16 @@ func (c *Coordinator) beginFirst(s Settings, items []*pb.Item) error {
 	if p, err := models.ReadPublished(c.opt.Dir); err == nil && p != nil {
 		number = p.RunNumber + 1
 	}
+	// The ledger may name a run that is on disk and could not start: this one replaces it and counts once.
+	var failed savedRun
+	if err := c.st.GetJSON(runKey, &failed); err != nil {
+		return err
+	}
+	number = cmp.Or(failed.Number, number)
 	b := &start{current: c.newRun(number, s), items: &pb.Catalogue{Version: 1, Items: items}, features: features}
+	if failed.Run != nil {
+		b.id = failed.Run
+	}
 	if err := c.writeStart(b); err != nil {
 		return err
 	}

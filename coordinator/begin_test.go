@@ -130,8 +130,41 @@ func TestARunDoesNotBeginFromAnUnreadableModel(t *testing.T) {
 	}
 }
 
+// A first run that could not start begins when the operator repeats the call, and is one run for the budget.
+func TestAFirstRunThatFailedCountsOnce(t *testing.T) {
+	for _, point := range []string{"versioned", "published"} {
+		fails := true
+		r := open(t, filepath.Join(t.TempDir(), "state"), nil, func(o *Options) {
+			o.fault = func(at string) error {
+				if fails && at == point {
+					return errCut
+				}
+				return nil
+			}
+		})
+		s := withDP(small(3), runsDP)
+		if err := r.c.BeginRun(&s, stock(10)); err == nil {
+			t.Fatal("the run has begun")
+		}
+		fails = false
+		s.Rounds++ // the operator may change the settings
+		if err := r.c.BeginRun(&s, stock(11)); err != nil {
+			t.Fatal(err)
+		}
+		r.play(r.enrolled(3), 1)
+		if _, runs := r.c.budget.Period(); runs != 1 || r.c.runNumber() != 1 {
+			t.Errorf("%s: the ledger counts %d runs, and this is run %d", point, runs, r.c.runNumber())
+		}
+		r.stop()
+		r = open(t, r.dir, nil, nil)
+		if is := r.c.Status(); is.Round != 1 || is.Items != 11 {
+			t.Errorf("%s: round %d with %d items after a restart", point, is.Round, is.Items)
+		}
+	}
+}
+
 // An operator who begins a run while the disk is full is told so at once. If the disk fills up meanwhile, the
-// call ends too, and the run begins when there is space.
+// answer says that the run begins when there is space.
 func TestAStartOnAFullDiskIsAnsweredAtOnce(t *testing.T) {
 	s := small(2)
 	s.Rounds = 1
@@ -142,11 +175,12 @@ func TestAStartOnAFullDiskIsAnsweredAtOnce(t *testing.T) {
 	r.play(r.enrolled(2), 1)
 	r.waitState(Finished)
 	writes.full.Store(true)
-	for i := range 2 { // the first call meets the full disk, and the second one is refused
-		err := r.c.BeginNext()
-		if rpc.Code(err) != rpc.SlowDown || !strings.Contains(fmt.Sprint(err), "disk-full") {
-			t.Errorf("call %d: %v", i, err)
-		}
+	err := r.c.BeginNext() // meets the full disk
+	if rpc.Code(err) != rpc.Delayed || !strings.Contains(fmt.Sprint(err), "run 2 begins when this is over: disk-full") {
+		t.Errorf("the first call: %v", err)
+	}
+	if err := r.c.BeginNext(); rpc.Code(err) != rpc.SlowDown || !strings.Contains(fmt.Sprint(err), "disk-full") {
+		t.Errorf("the second call: %v", err)
 	}
 	if r.c.runNumber() != 1 {
 		t.Errorf("run %d is in memory and not on disk", r.c.runNumber())

@@ -41,10 +41,18 @@ func (c *Coordinator) trouble() (State, string) {
 	return "", ""
 }
 
+// cannotWrite says why nothing can be written now; empty if that is possible.
+func (c *Coordinator) cannotWrite() (why string) {
+	if state, message := c.trouble(); state != "" && state != SlowDisk {
+		return fmt.Sprintf("%s: %s", state, message)
+	}
+	return ""
+}
+
 // refuseWrites refuses a call that has to be written, while that is impossible. Devices retry it.
 func (c *Coordinator) refuseWrites() error {
-	if state, message := c.trouble(); state != "" && state != SlowDisk {
-		return rpc.Refuse(rpc.SlowDown, connect.CodeUnavailable, "%s: %s", state, message)
+	if why := c.cannotWrite(); why != "" {
+		return rpc.Refuse(rpc.SlowDown, connect.CodeUnavailable, "%s", why)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tacit-rec/tacit/coordinator/internal/schedule"
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/rpc"
 )
 
 // A federation has successive runs of the same devices. A run begins on demand or by a schedule, and
@@ -47,9 +48,10 @@ func (c *Coordinator) runHex() string { return fmt.Sprintf("%x", c.runID()) }
 // runNumber is the number of the newest run, from 1; 0 before the first.
 func (c *Coordinator) runNumber() int { return c.latest.Load().number }
 
-// inLoop does what only the loop may do. The loop does it while it is idle; if it does not run, the
-// caller does it. While the machine keeps the coordinator from writing, the caller is told so at once.
-func (c *Coordinator) inLoop(do func() error) error {
+// beginInLoop begins another run, which only the loop may do. The loop does it while it is idle; if it does not run,
+// the caller does it. While the machine keeps the coordinator from writing, the caller is told so at once.
+func (c *Coordinator) beginInLoop(s *Settings, items []*pb.Item) error {
+	do := func() error { return c.beginNext(s, items) }
 	if c.running.TryLock() {
 		defer c.running.Unlock()
 		return do()
@@ -57,14 +59,17 @@ func (c *Coordinator) inLoop(do func() error) error {
 	if state, _ := c.progress.get(); state == Training || state == Evaluating {
 		return c.notOver()
 	}
-	done := make(chan error, 1)
+	done, next := make(chan error, 1), c.runNumber()+1
 	commands := c.commands
 	limit := time.NewTimer(10 * time.Second)
 	defer limit.Stop()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		if err := c.refuseWrites(); err != nil {
+		if why := c.cannotWrite(); why != "" && commands == nil {
+			return rpc.Refuse(rpc.Delayed, connect.CodeUnavailable, "run %d begins when this is over: %s", next, why)
+		}
+		if err := c.refuseWrites(); err != nil && commands != nil {
 			return err
 		}
 		select {

@@ -34,6 +34,7 @@ const (
 	Quota        = "quota"
 	SlowDown     = "slow_down"
 	NotNow       = "not_now"
+	Delayed      = "delayed"  // an operator's call that is done later
 	TooSlow      = "too_slow" // the client sent bytes below the minimum rate
 	CutOff       = "cut_off"  // the client closed the connection during a request
 	Internal     = "internal" // an error of the coordinator, whose text stays there
