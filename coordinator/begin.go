@@ -291,6 +291,7 @@ func (c *Coordinator) ledgerOf(s *Settings) (*budget.Budget, error) {
 		return nil, err
 	}
 	b.RetryWith(c.st.Retry)
+	b.AnnounceWith(c.announce)
 	return b, nil
 }
 

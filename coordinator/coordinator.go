@@ -131,6 +131,7 @@ type training struct {
 	spent      bool              // the budget does not cover another round
 	stopped    string            // why nothing may be released any more; otherwise empty
 	unreleased bool              // the ledger has entries, beyond the newest version, for releases that nobody saw
+	announced  announced         // the ledger lines since the newest version
 	handled    time.Time         // scheduled starts up to this time were handled
 	proof      *proof            // that the folder is older than what was released; otherwise nil
 }

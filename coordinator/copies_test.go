@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
 )
@@ -119,6 +121,87 @@ func TestCopiesOfATreeShareNoNewNoise(t *testing.T) {
 		t.Error(err)
 	}
 	r.play(r.enrolled(4), 1)
+}
+
+// A folder is copied between the ledger line of a round and its version. The copy releases the round again, with other
+// noise and without another payment. A device that holds the version of the original stops it, also after a restart.
+func TestACopyMadeBetweenALineAndItsVersionIsNoticed(t *testing.T) {
+	t.Parallel()
+	tree := withDP(small(4), "epsilon=30,delta=1e-3,clip=0.5,mechanism=tree")
+	tree.Cohort.Kind, tree.Cohort.Count, tree.Deterministic = "cycle", 1, false
+	for _, s := range []Settings{withDP(small(4), runsDP), tree} {
+		s.Rounds = 8
+		dir := filepath.Join(t.TempDir(), "state")
+		var other string
+		r := open(t, dir, &s, func(o *Options) {
+			o.fault = func(at string) error {
+				if at == "stepped" && other == "" {
+					other = copyDir(t, dir)
+				}
+				return nil
+			}
+		})
+		r.play(r.enrolled(4), 1)
+		held := r.held()
+		r.stop()
+		for range 2 {
+			r = open(t, other, nil, nil)
+			r.play(r.enrolled(4), 1)
+			own := r.held()
+			if asked, _ := r.newDeviceOf(1).show(own); asked {
+				t.Error("a device of the copy is asked to show its model")
+			}
+			r.stop()
+		}
+		r = open(t, other, nil, nil)
+		if asked, _ := r.newDeviceOf(0).show(held); !asked {
+			t.Error("a device of the original is not asked to show its model")
+		}
+		r.waitState(Outdated)
+		if n := r.c.budget.Unused(); n != 0 {
+			t.Errorf("%d ledger lines are unused", n)
+		}
+		r.stop()
+	}
+}
+
+// Ledger lines that another copy of the folder has written pay for nothing here.
+func TestLinesOfAnotherCopyAreNotReclaimed(t *testing.T) {
+	t.Parallel()
+	s := withDP(small(3), runsDP)
+	s.Rounds = 12
+	old, newest, _ := restoredFolder(t, s) // after 2 of 4 rounds
+	copyFiles(t, newest, old, budget.File)
+	r := open(t, old, nil, nil)
+	if n := r.c.budget.Unused(); n != 0 {
+		t.Errorf("%d ledger lines are unused", n)
+	}
+	r.play(r.enrolled(3), 4)
+	if n := paidRounds(r); n != 6 {
+		t.Errorf("6 rounds were released, and the ledger has %d", n)
+	}
+}
+
+// copyFiles replaces files of a folder by those of another.
+func copyFiles(t *testing.T, from, to string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// paidRounds is the number of rounds of the budget period that the ledger has.
+func paidRounds(r *harness) (n int64) {
+	for _, e := range r.c.budget.All() {
+		n += e.Rounds
+	}
+	return n
 }
 
 // newDeviceOf is a device that is enrolled already.

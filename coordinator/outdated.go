@@ -122,6 +122,7 @@ func (c *Coordinator) takeProof() error {
 			return err
 		}
 		c.setLedger(ledger)
+		ledger.DropUnused()
 		c.opt.Warn(c.describeProof())
 	}
 	if c.proof == nil || c.outdated() {

@@ -60,7 +60,7 @@ func (c *Coordinator) resume() error {
 	c.evaluations.SetRun(r.Number)
 	for key, to := range map[string]any{
 		rollbacksKey: &c.rollbacks.count, rollbackRoundsKey: &c.rollbacks.rounds, stoppedKey: &c.stopped,
-		handledKey: &c.handled, proofKey: &c.proof,
+		handledKey: &c.handled, proofKey: &c.proof, announcedKey: &c.announced,
 	} {
 		if err := c.st.GetJSON(key, to); err != nil {
 			return err

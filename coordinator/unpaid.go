@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // If devices add the noise, the coordinator is not trusted, and a sum is released when devices reveal their
@@ -44,17 +45,40 @@ func (c *Coordinator) payForSums() error {
 	return c.st.PutJSON(paidKey, c.budget.Lines())
 }
 
-// reclaimLines makes the ledger lines of releases that nobody saw pay for later ones.
+// announcedKey are the announced lines.
+const announcedKey = "announced"
+
+// announced are the salts of the ledger lines that the folder has written since a version, each kept before its line.
+// So lines of another copy of the folder are never taken for its own.
+type announced struct {
+	Version uint64   `json:"version"`
+	Salts   []string `json:"salts"`
+}
+
+func (c *Coordinator) announce(salt string) error {
+	if last := c.models.Last(); c.announced.Version != last {
+		c.announced = announced{Version: last}
+	}
+	c.announced.Salts = append(c.announced.Salts, salt)
+	return c.st.PutJSON(announcedKey, c.announced)
+}
+
+// reclaimLines makes the ledger lines of releases that nobody saw pay for later ones, unless another copy of the
+// folder was running.
 func (c *Coordinator) reclaimLines() error {
 	g := c.engine.Stack
-	if !c.unreleased || g == nil || g.Drawn && len(c.unpaidRounds()) == 0 {
+	if !c.unreleased || g == nil {
 		return nil
+	}
+	lines, err := c.budget.Unpublish(c.models.Newest().LedgerLines, c.announced.Salts)
+	if err != nil || c.proof != nil || g.Drawn && len(c.unpaidRounds()) == 0 {
+		return err
 	}
 	paid := 0
 	if err := c.st.GetJSON(paidKey, &paid); err != nil {
 		return err
 	}
-	c.budget.Reclaim(max(paid, c.models.Newest().LedgerLines), g.IsMetric)
+	c.budget.Reclaim(slices.DeleteFunc(lines, func(line int) bool { return line < paid }), g.IsMetric)
 	return nil
 }
 

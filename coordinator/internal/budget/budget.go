@@ -59,6 +59,9 @@ func (b *Budget) RetryWith(retry func(write func() error) error) {
 	}
 }
 
+// AnnounceWith sets what keeps the salt of a line before the line is written; see Unpublish.
+func (b *Budget) AnnounceWith(keep func(salt string) error) { b.ledger.AnnounceWith(keep) }
+
 // Repair makes a damaged ledger open again, or one with fewer lines than were written. The budget
 // then counts as spent until a reset. The damaged ledger is copied to the folder aside. Repair returns
 // whether the ledger was damaged.
@@ -202,19 +205,33 @@ func (b *Budget) HasHead(lines int, hash []byte) bool {
 	return b.ledger.HasHead(lines, hash)
 }
 
-// Reclaim makes the entries that follow a number of lines unused, unless they were never to be
-// repeated. The caller knows that nobody saw their releases.
-func (b *Budget) Reclaim(lines int, neverRepeated func(account.Event) bool) {
+// Unpublish records that no version was published at the announced lines from a number on, and returns them. HasHead
+// does not know them any more: only another copy of the folder can have published one.
+func (b *Budget) Unpublish(from int, salts []string) (lines []int, err error) {
+	return b.ledger.Unpublish(from, salts)
+}
+
+// Reclaim makes the entries of unpublished lines unused, unless they were never to be repeated. The caller knows that
+// nobody saw their releases.
+func (b *Budget) Reclaim(lines []int, neverRepeated func(account.Event) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, line := range lines {
+		e, ok := b.ledger.EventAt(line)
+		if ok && line >= b.ledger.PeriodLine() && !neverRepeated(e) {
+			b.unused = append(b.unused, e)
+		}
+	}
+}
+
+// DropUnused makes all unused entries count as spent.
+func (b *Budget) DropUnused() {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, e := range b.ledger.Since(max(lines, b.ledger.PeriodLine())) {
-		if !neverRepeated(e) {
-			b.unused = append(b.unused, e)
-		}
-	}
+	b.unused = nil
 }
 
 // Unused is the number of unused entries.

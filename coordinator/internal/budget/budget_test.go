@@ -23,6 +23,26 @@ func open(t *testing.T, dir string) *Budget {
 	return b
 }
 
+// announced keeps the salts of all lines that a budget announces.
+func announced(b *Budget) *[]string {
+	salts := new([]string)
+	b.AnnounceWith(func(salt string) error {
+		*salts = append(*salts, salt)
+		return nil
+	})
+	return salts
+}
+
+// reclaim reclaims the announced lines from a number on.
+func reclaim(t *testing.T, b *Budget, from int, salts []string, neverRepeated bool) {
+	t.Helper()
+	lines, err := b.Unpublish(from, salts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Reclaim(lines, func(account.Event) bool { return neverRepeated })
+}
+
 func release(rounds int64) account.Event {
 	return account.Event{
 		Mechanism: account.Gaussian, Adjacency: account.AddRemove, Sampler: account.None, Q: 1, Noise: 2,
@@ -34,14 +54,30 @@ func release(rounds int64) account.Event {
 func TestAnUnusedEntryPaysOnce(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir)
-	for range 2 {
-		if err := b.Spend(release(1)); err != nil {
-			t.Fatal(err)
-		}
+	salts := announced(b)
+	if err := errors.Join(b.BeginRun("a", 1), b.Spend(release(1)), b.Spend(release(1))); err != nil {
+		t.Fatal(err)
 	}
 	seen := b.Lines() - 1
+	lost, hash := b.Head()
 	b = open(t, dir)
-	b.Reclaim(seen, func(account.Event) bool { return false })
+	for range 2 { // also after a restart
+		if reclaim(t, b, seen, nil, false); b.Unused() != 0 || !b.HasHead(lost, hash) != (b.Lines() > lost) {
+			t.Errorf("%d lines of another folder are reclaimed", b.Unused())
+		}
+		if reclaim(t, b, seen, *salts, false); b.Lines() != lost+1 || b.HasHead(lost, hash) {
+			t.Errorf("the ledger has %d lines, and knows the one at which nothing was published: %t", b.Lines(),
+				b.HasHead(lost, hash))
+		}
+		if next, hash := b.Head(); !b.HasHead(next, hash) {
+			t.Error("the ledger does not know its own head")
+		}
+		if b.Unused() != 1 {
+			t.Fatalf("%d unused", b.Unused())
+		}
+		b = open(t, dir)
+	}
+	reclaim(t, b, seen, *salts, false)
 	if b.Unused() != 1 || total(b.Events()) != 1 || total(b.All()) != 2 {
 		t.Fatalf("%d unused, %d rounds seen of %d", b.Unused(), total(b.Events()), total(b.All()))
 	}
@@ -58,12 +94,11 @@ func TestAnUnusedEntryPaysOnce(t *testing.T) {
 
 func TestEntriesThatAreNeverRepeatedAreNotReclaimed(t *testing.T) {
 	b := open(t, t.TempDir())
-	start := b.Lines()
-	if err := b.SpendNew(release(1)); err != nil {
+	salts, start := announced(b), b.Lines()
+	if err := errors.Join(b.BeginRun("a", 1), b.SpendNew(release(1))); err != nil {
 		t.Fatal(err)
 	}
-	b.Reclaim(start, func(account.Event) bool { return true })
-	if b.Unused() != 0 {
+	if reclaim(t, b, start, *salts, true); b.Unused() != 0 {
 		t.Errorf("%d unused", b.Unused())
 	}
 }
@@ -100,18 +135,18 @@ func total(events []account.Event) (rounds int64) {
 // An entry that pays for a release was counted in its own budget period: after a reset it pays for none.
 func TestAResetDropsUnusedEntries(t *testing.T) {
 	b := open(t, t.TempDir())
-	start := b.Lines()
+	salts, start := announced(b), b.Lines()
 	if err := errors.Join(b.BeginRun("a", 1), b.Spend(release(1)), b.Spend(release(1))); err != nil {
 		t.Fatal(err)
 	}
-	b.Reclaim(start, func(account.Event) bool { return false })
+	reclaim(t, b, start, *salts, false)
 	if b.Unused() != 2 || total(b.Events()) != 0 || total(b.All()) != 2 {
 		t.Fatalf("%d unused, %d of %d seen", b.Unused(), total(b.Events()), total(b.All()))
 	}
 	if err := b.Reset("consent renewed", time.Unix(1e9, 0), true); err != nil {
 		t.Fatal(err)
 	}
-	b.Reclaim(start, func(account.Event) bool { return false }) // of the period before
+	reclaim(t, b, start, *salts, false) // of the period before
 	lines := b.Lines()
 	if err := b.Spend(release(1)); err != nil || b.Lines() != lines+1 || total(b.All()) != 1 || b.Unused() != 0 {
 		t.Errorf("%v, %d lines after %d, %d releases, %d unused", err, b.Lines(), lines, total(b.All()), b.Unused())

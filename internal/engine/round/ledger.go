@@ -18,8 +18,9 @@ import (
 // an owner: a simulated run, or a federation with many runs. A reset begins another budget
 // period; the lines before it stay. Its methods may be called concurrently.
 type Ledger struct {
-	owner string
-	retry func(write func() error) error
+	owner    string
+	retry    func(write func() error) error
+	announce func(salt string) error
 
 	writing sync.Mutex // held while a line is written; nothing below changes without it
 	log     *chainlog.Log
@@ -51,6 +52,8 @@ type entry struct {
 	Event  *account.Event `json:"event,omitempty"`
 	Reset  *Reset         `json:"reset,omitempty"`
 	Salt   string         `json:"salt,omitempty"` // random: equal releases of a restored ledger differ
+	// Unpublished are lines, from 0, at which no version was published: a crash came first.
+	Unpublished []int `json:"unpublished,omitempty"`
 }
 
 func newEntry() chainlog.Entry { return &entry{} }
@@ -95,6 +98,13 @@ func (l *Ledger) RetryWith(retry func(write func() error) error) {
 	l.retry = retry
 }
 
+// AnnounceWith sets what keeps the salt of a line before the line is written; see Unpublish.
+func (l *Ledger) AnnounceWith(keep func(salt string) error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.announce = keep
+}
+
 // read counts a line of the file.
 func (l *Ledger) read(line chainlog.Entry, damage *chainlog.Damage) error {
 	if damage != nil {
@@ -121,7 +131,12 @@ func (l *Ledger) take(e *entry) error {
 		l.lines = append(l.lines, paid{e.N, e.Run, *e.Event})
 	}
 	l.follow(e)
-	next := head{lines: e.N + 1}
+	for _, line := range e.Unpublished {
+		if h := l.headAt(line + 1); h != nil {
+			h.unpublished = true
+		}
+	}
+	next := head{lines: e.N + 1, salt: e.Salt}
 	_, err := hex.Decode(next.hash[:], []byte(e.Hash))
 	l.heads = append(l.heads, next)
 	return err
@@ -145,7 +160,7 @@ func (l *Ledger) Spend(e account.Event) error {
 			return err
 		}
 	}
-	return l.append(l.salted(entry{Run: l.run, Event: &e}))
+	return l.appendSalted(entry{Run: l.run, Event: &e})
 }
 
 // Note records a release that an earlier line has paid for. So every release has a line, and two copies of a
@@ -153,16 +168,21 @@ func (l *Ledger) Spend(e account.Event) error {
 func (l *Ledger) Note() error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	return l.append(l.salted(entry{Run: l.run}))
+	return l.appendSalted(entry{Run: l.run})
 }
 
-// salted makes a line of a federation's ledger, which may be copied or restored from a backup, differ from
-// all others.
-func (l *Ledger) salted(e entry) entry {
+// appendSalted makes a line of a federation's ledger, which may be copied or restored from a backup, differ from
+// all others, announces it, and appends it.
+func (l *Ledger) appendSalted(e entry) error {
 	if l.run != "" {
 		e.Salt = rand.Text()
 	}
-	return e
+	if e.Salt != "" && l.announce != nil {
+		if err := l.announce(e.Salt); err != nil {
+			return err
+		}
+	}
+	return l.append(e)
 }
 
 // Events returns the events of the budget period; equal ones are merged.
@@ -176,6 +196,17 @@ func (l *Ledger) Events() []account.Event {
 func (l *Ledger) Len() int {
 	lines, _ := l.Head()
 	return lines
+}
+
+// EventAt returns the event of a line, from 0.
+func (l *Ledger) EventAt(line int) (account.Event, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	at := sort.Search(len(l.lines), func(i int) bool { return l.lines[i].line >= line })
+	if at == len(l.lines) || l.lines[at].line != line {
+		return account.Event{}, false
+	}
+	return l.lines[at].event, true
 }
 
 // Since returns the events of the lines from number n on, one by one, whatever the budget period.

@@ -2,6 +2,7 @@ package round
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"os"
@@ -64,11 +65,11 @@ func (l *Ledger) Reset(r Reset, inRun bool) error {
 	}
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	e := l.salted(entry{Reset: &Reset{r.Reason, r.At.UTC().Truncate(time.Second)}})
+	e := entry{Reset: &Reset{r.Reason, r.At.UTC().Truncate(time.Second)}}
 	if inRun {
 		e.Run = l.run
 	}
-	return l.append(e)
+	return l.appendSalted(e)
 }
 
 // Period is the number of the budget period, from 1, and the number of runs that began or continued
@@ -95,8 +96,39 @@ func (l *Ledger) Lost() bool {
 
 // head is the hash of the last of a number of lines.
 type head struct {
-	lines int
-	hash  [sha256.Size]byte
+	lines       int
+	hash        [sha256.Size]byte
+	salt        string
+	unpublished bool
+}
+
+// headAt returns the head of a number of lines; nil if there is none. The caller holds mu.
+func (l *Ledger) headAt(lines int) *head {
+	i := sort.Search(len(l.heads), func(i int) bool { return l.heads[i].lines >= lines })
+	if i == len(l.heads) || l.heads[i].lines != lines {
+		return nil
+	}
+	return &l.heads[i]
+}
+
+// Unpublish records that no version was published at the lines from number n on that were announced with one of the
+// salts, and returns these lines. If another copy of the folder has published one, HasHead does not know it.
+func (l *Ledger) Unpublish(n int, salts []string) (lines []int, err error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	var news []int
+	for _, h := range l.heads {
+		if h.lines <= n || !slices.Contains(salts, h.salt) {
+			continue
+		}
+		if lines = append(lines, h.lines-1); !h.unpublished {
+			news = append(news, h.lines-1)
+		}
+	}
+	if len(news) > 0 {
+		err = l.append(entry{Run: l.run, Salt: rand.Text(), Unpublished: news})
+	}
+	return lines, err
 }
 
 // Head is the number of lines and the hash of the last one, which covers all of them.
@@ -107,12 +139,13 @@ func (l *Ledger) Head() (lines int, hash []byte) {
 	return h.lines, h.hash[:]
 }
 
-// HasHead reports whether Head returned these values once, for this ledger or one that it continues.
+// HasHead reports whether Head returned these values once, for this ledger or one that it continues, and a version
+// may have been published then.
 func (l *Ledger) HasHead(lines int, hash []byte) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	i := sort.Search(len(l.heads), func(i int) bool { return l.heads[i].lines >= lines })
-	return i < len(l.heads) && l.heads[i].lines == lines && bytes.Equal(l.heads[i].hash[:], hash)
+	h := l.headAt(lines)
+	return h != nil && !h.unpublished && bytes.Equal(h.hash[:], hash)
 }
 
 // Paid returns all events with their lines, whatever the budget period.
