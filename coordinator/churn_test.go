@@ -189,6 +189,38 @@ func TestWithoutActiveDevicesNoRoundBegins(t *testing.T) {
 	r.play([]*testDevice{h}, 2)
 }
 
+// A round that no active device can end is abandoned when an operator pauses or ends its run.
+func TestARoundWithoutDevicesIsAbandoned(t *testing.T) {
+	t.Parallel()
+	s := small(2)
+	s.Rounds, s.Deadline = 3, 100*time.Millisecond
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
+	d := r.enrolled(2)
+	r.play(d, 1)
+	waitFor(t, "the second round", func() bool { return r.c.collection.Open() != nil })
+	for _, h := range d {
+		if _, err := h.Leave(context.Background(), &pb.LeaveRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.waitState(NoDevices)
+	if err := r.c.Pause(true); err != nil {
+		t.Fatal(err)
+	}
+	r.waitState(Paused)
+	if err := r.c.Pause(false); err != nil {
+		t.Fatal(err)
+	}
+	r.waitState(NoDevices)
+	if err := r.c.EndRun(); err != nil {
+		t.Fatal(err)
+	}
+	r.waitState(Finished)
+	if err := r.c.BeginNext(); err != nil || r.c.Status().RunNumber != 2 {
+		t.Errorf("another run: %v", err)
+	}
+}
+
 // With DP and a cohort of a fixed size, the accountant assumes that one of Devices devices is drawn with
 // probability count/Devices: a round does not begin with fewer.
 func TestAFixedSampleRequiresThePlannedPopulation(t *testing.T) {

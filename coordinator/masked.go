@@ -168,6 +168,9 @@ func (n *network) exclude(attendance *masked.Attendance, counted []uint32) {
 // are present.
 func (n *network) retry(ctx context.Context, t, tried int) error {
 	n.collection.StepTime.Failed()
+	if n.stopRequested() { // nothing was revealed
+		return errAbandoned
+	}
 	if tried%attemptsInARow > 0 {
 		n.progress.set(Training, fmt.Sprintf("round %d: too few devices for a masked sum; trying again", t+1))
 		return ctx.Err()

@@ -140,6 +140,10 @@ func (n *network) collect(ctx context.Context, r *collection.Round, task *pb.Tas
 		if closed, discarded := wait.decide(); closed {
 			return discarded, nil
 		}
+		if wait.abandoned() {
+			n.collection.Enter(nil)
+			return false, errAbandoned
+		}
 	}
 }
 
@@ -178,9 +182,17 @@ func (w *collecting) untilDeadline(ctx context.Context) (ended bool, err error) 
 		case <-deadline:
 			return false, nil
 		case <-poll.C:
-			w.setGoal()
+			if w.setGoal(); w.abandoned() {
+				return false, errAbandoned
+			}
 		}
 	}
+}
+
+// abandoned reports whether an operator ended or paused the run, and the active devices are too few to end the
+// round. Its reports stay on disk until the run resumes or another one begins.
+func (w *collecting) abandoned() bool {
+	return w.stopRequested() && w.round.Count()+w.round.Awaited(w.devices.Active(w.now())) < w.least()
 }
 
 // setGoal lets the round end without the devices that are gone or have declined its task.

@@ -173,11 +173,18 @@ func (c *Coordinator) oneRound(ctx context.Context) error {
 			c.settings().Rounds, resetHint))
 		return nil
 	}
-	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(this), errInterrupted) {
+	if err != nil && ctx.Err() == nil && (errors.Is(context.Cause(this), errInterrupted) ||
+		errors.Is(err, errAbandoned)) {
 		return nil
 	}
 	return err
 }
+
+// errAbandoned ends a round that waits for devices although an operator ended or paused its run.
+var errAbandoned = errors.New("an operator ended or paused the run")
+
+// stopRequested reports whether an operator ended or paused the run.
+func (c *Coordinator) stopRequested() bool { return c.requests.paused() || c.requests.ends(c.runHex()) }
 
 // setInterrupt sets how to end the round in progress.
 func (c *Coordinator) setInterrupt(cancel context.CancelCauseFunc) {

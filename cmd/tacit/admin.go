@@ -96,17 +96,34 @@ func (a *app) changed(s *coordinator.Status, format string, values ...any) error
 // settleTime is how long a command waits for what it requested.
 const settleTime = 10 * time.Second
 
+// silentFor is how long a command prints nothing before it says what it waits for.
+const silentFor = 2 * time.Second
+
+// waiting prints what a call waits for, if it takes longer than silentFor. The caller calls stop after it.
+func (a *app) waiting(text string) (stop func() bool) {
+	return time.AfterFunc(silentFor, func() {
+		if !a.quiet {
+			fmt.Fprintln(a.err, "waiting for "+text)
+		}
+	}).Stop
+}
+
 // settle waits until the coordinator has done what was requested, or settleTime has passed. It returns the state
-// then.
-func settle(ctx context.Context, admin *coordinator.AdminClient, s *coordinator.Status,
+// then. After silentFor it says what it waits for.
+func (a *app) settle(ctx context.Context, admin *coordinator.AdminClient, s *coordinator.Status,
 	done func(*coordinator.Status) bool,
 ) (*coordinator.Status, error) {
-	end := time.Now().Add(settleTime)
+	begun := time.Now()
+	end, said := begun.Add(settleTime), false
 	for wait := 20 * time.Millisecond; !done(s) && time.Now().Before(end); wait = min(2*wait, time.Second) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(wait):
+		}
+		if !said && !a.quiet && time.Since(begun) > silentFor {
+			said = true
+			fmt.Fprintf(a.err, "waiting for the end of %s\n", inProgress(s))
 		}
 		var err error
 		if s, err = admin.Status(ctx); err != nil {

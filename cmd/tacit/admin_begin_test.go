@@ -39,7 +39,9 @@ func TestBeginKeepsSettingsThatItDoesNotName(t *testing.T) {
 	} {
 		rejected(t, want, append([]string{"admin", "begin", "--state", dir}, strings.Fields(words)...)...)
 	}
-	admin(t, dir, "reset-budget", "--reason", "test")
+	if out := admin(t, dir, "reset-budget", "--reason", "test"); !strings.Contains(out, "model version 7 tells") {
+		t.Errorf("the version of the reset: %s", out)
+	}
 	if s := state("--rounds 4"); s["rounds"] != 4.0 || s["policy"] == "none" {
 		t.Errorf("another number of rounds: %v", s)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,7 +96,9 @@ func (a *app) beginNext(c *cobra.Command, admin *coordinator.AdminClient, before
 			return err
 		}
 	}
+	stop := a.waiting("the coordinator to begin the run")
 	s, err := admin.BeginNext(c.Context(), changes, items, opt.Features)
+	stop()
 	if err != nil {
 		return networkError(err)
 	}
@@ -129,12 +132,12 @@ func (a *app) adminEnd() *cobra.Command {
 		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
 			s, err := admin.EndRun(ctx)
 			if err == nil {
-				s, err = settle(ctx, admin, s, func(s *coordinator.Status) bool { return !working(s) })
+				s, err = a.settle(ctx, admin, s, func(s *coordinator.Status) bool { return s.State.Over() })
 			}
 			if err != nil {
 				return err
 			}
-			if working(s) {
+			if !s.State.Over() {
 				return a.changed(s, "run %d ends after %s", s.RunNumber, inProgress(s))
 			}
 			return a.changed(s, "run %d ended after %s: %s", s.RunNumber, count(s.Round, "round"), s.Message)
@@ -146,10 +149,16 @@ func working(s *coordinator.Status) bool {
 	return s.State == coordinator.Training || s.State == coordinator.Evaluating
 }
 
-// inProgress describes the round in progress.
+// stands reports whether nothing is trained until an operator does something.
+func stands(s *coordinator.Status) bool { return s.State == coordinator.Paused || s.State.Over() }
+
+// inProgress describes the round in progress, or the state without one.
 func inProgress(s *coordinator.Status) string {
 	if p := evaluationProgress(s); p != "" {
 		return p
+	}
+	if !working(s) {
+		return fmt.Sprintf("the state %s (%s)", s.State, s.Message)
 	}
 	text := fmt.Sprintf("round %d of %d, which is in progress", min(s.Round+1, s.Rounds), s.Rounds)
 	if s.Expected > 0 { // otherwise the cohort is a secret sample
@@ -168,14 +177,14 @@ func (a *app) adminPause(pause bool) *cobra.Command {
 	) error {
 		s, err := admin.Pause(ctx, pause)
 		if err == nil {
-			s, err = settle(ctx, admin, s, func(s *coordinator.Status) bool {
-				return s.Paused == pause && (pause && !working(s) || !pause && s.State != coordinator.Paused)
+			s, err = a.settle(ctx, admin, s, func(s *coordinator.Status) bool {
+				return s.Paused == pause && (pause && stands(s) || !pause && s.State != coordinator.Paused)
 			})
 		}
 		switch {
 		case err != nil:
 			return err
-		case pause && working(s):
+		case pause && !stands(s):
 			return a.changed(s, "pausing: training stops after %s", inProgress(s))
 		case pause:
 			return a.changed(s, "paused after round %d of %d, at model version %d", s.Round, s.Rounds, s.Version)
@@ -195,7 +204,7 @@ func (a *app) adminRollback() *cobra.Command {
 			}
 			s, err := admin.Rollback(ctx, v)
 			if err == nil {
-				s, err = settle(ctx, admin, s, func(s *coordinator.Status) bool { return s.RollbackTo != v })
+				s, err = a.settle(ctx, admin, s, func(s *coordinator.Status) bool { return s.RollbackTo != v })
 			}
 			if err != nil {
 				return err
@@ -203,9 +212,26 @@ func (a *app) adminRollback() *cobra.Command {
 			if s.RollbackTo == v {
 				return a.changed(s, "version %d will be restored after %s", v, inProgress(s))
 			}
-			return a.changed(s, "restored version %d: model version %d, round %d of %d", v, s.Version, s.Round,
+			made, err := newest(ctx, admin, func(m *coordinator.ModelVersion) bool { return m.RolledBack })
+			if err != nil || made == nil {
+				return err
+			}
+			return a.changed(s, "restored version %d: model version %d, round %d of %d", v, made.Version, made.Round,
 				s.Rounds)
 		})
+}
+
+// newest is the newest model version with a property; nil if there is none.
+func newest(ctx context.Context, admin *coordinator.AdminClient, is func(*coordinator.ModelVersion) bool) (
+	*coordinator.ModelVersion, error,
+) {
+	all, err := admin.History(ctx)
+	for i := range slices.Backward(all) {
+		if is(&all[i]) {
+			return &all[i], err
+		}
+	}
+	return nil, err
 }
 
 func (a *app) adminResetBudget() *cobra.Command {
@@ -221,14 +247,37 @@ func (a *app) adminResetBudget() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			tells := uint64(0) // the first version of the period
+			s, err = a.settle(ctx, admin, s, func(s *coordinator.Status) bool {
+				tells = firstOfPeriod(ctx, admin, s.BudgetPeriod)
+				return tells > 0
+			})
+			switch {
+			case err != nil:
+				return err
+			case tells == 0:
+				return a.changed(s, "budget period %d has begun; devices learn of it after %s. Spent: %s",
+					s.BudgetPeriod, inProgress(s), spent(s))
+			}
 			return a.changed(s, "budget period %d has begun; model version %d tells the devices. Spent: %s",
-				s.BudgetPeriod, s.Version, spent(s))
+				s.BudgetPeriod, tells, spent(s))
 		})
 	c.Long = `The policy's epsilon covers all runs since the last reset. A reset adds the same epsilon again for the
 same people: it is recorded in the ledger with its reason, and every device logs it.`
 	c.Flags().StringVar(&reason, "reason", "", "why, for the ledger")
 	a.describe(c, "", flagsUnder("Budget", "reason", ""), connectGroup)
 	return c
+}
+
+// firstOfPeriod is the first model version that tells devices of a budget period; 0 if there is none yet.
+func firstOfPeriod(ctx context.Context, admin *coordinator.AdminClient, period int) uint64 {
+	all, _ := admin.History(ctx) // the next call reports the error
+	for i := range all {
+		if m, err := all[i].Manifest(); err == nil && int(m.BudgetPeriod) >= period {
+			return all[i].Version
+		}
+	}
+	return 0
 }
 
 func spent(s *coordinator.Status) string {
