@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -115,9 +116,11 @@ func (c *Coordinator) ResetBudget(reason string) error {
 		return refusal(connect.CodeFailedPrecondition,
 			errors.New("the federation has no privacy budget: no run had --dp"))
 	}
-	if reason = strings.TrimSpace(reason); reason == "" || len(reason) > maxReason {
-		return refusal(connect.CodeInvalidArgument, fmt.Errorf("reason of %d bytes: a reset of the privacy budget "+
-			"requires 1 to %d, and the ledger keeps them for ever", len(reason), maxReason))
+	reason = strings.TrimSpace(reason)
+	if reason == "" || len(reason) > maxReason || !utf8.ValidString(reason) {
+		return refusal(connect.CodeInvalidArgument, fmt.Errorf("reason %.20q of %d bytes: a reset of the privacy "+
+			"budget requires 1 to %d bytes of valid UTF-8, and the ledger keeps them for ever", reason, len(reason),
+			maxReason))
 	}
 	var proven *proof
 	stopped := ""

@@ -540,4 +540,7 @@ func TestReasonsOfAResetHaveOneLimit(t *testing.T) {
 			t.Errorf("a reason of %d bytes: %v", n, err)
 		}
 	}
+	if err := r.c.ResetBudget("a\xffb"); err == nil || !strings.Contains(err.Error(), "UTF-8") {
+		t.Errorf("a reason that the ledger cannot keep: %v", err)
+	}
 }

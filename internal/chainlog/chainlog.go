@@ -96,10 +96,11 @@ func (t *Tail) check(e Entry, text []byte) *Damage {
 	return &Damage{t.Lines + 1}
 }
 
-// cutOff reports whether a text is the beginning of a line.
+// cutOff reports whether a text is the beginning of a line. A power failure may leave zeros in place of the rest.
 func cutOff(text []byte) bool {
 	var v json.RawMessage
-	return errors.Is(json.NewDecoder(bytes.NewReader(text)).Decode(&v), io.ErrUnexpectedEOF)
+	return bytes.HasSuffix(text, []byte{0}) ||
+		errors.Is(json.NewDecoder(bytes.NewReader(text)).Decode(&v), io.ErrUnexpectedEOF)
 }
 
 // sum is the hash of an entry.
@@ -122,7 +123,8 @@ type Log struct {
 		io.WriteCloser
 		Sync() error
 	}
-	err error // of a failed write, which may have left a line or half of one
+	fresh func() Entry
+	err   error // of a failed write, which may have left a line or half of one
 }
 
 // Open opens or creates a file and reads it; see Read.
@@ -131,7 +133,7 @@ func Open(path string, mode os.FileMode, fresh func() Entry, take func(Entry, *D
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{path: path, f: f}
+	l := &Log{path: path, f: f, fresh: fresh}
 	if l.Tail, err = Read(f, fresh, take); err == nil && l.open {
 		_, err = f.WriteString("\n")
 	}
@@ -149,7 +151,8 @@ func Open(path string, mode os.FileMode, fresh func() Entry, take func(Entry, *D
 }
 
 // Append links an entry to the last line, writes it and waits until it is on disk. An entry whose N exceeds the
-// number of the next line keeps it. After an error the entry is not part of the log.
+// number of the next line keeps it. After an error the entry is not part of the log; one that Read would not accept
+// is refused.
 func (l *Log) Append(e Entry) error {
 	if l.err != nil {
 		if err := l.undo(); err != nil {
@@ -160,11 +163,14 @@ func (l *Log) Append(e Entry) error {
 	k.N, k.Before, k.Crash = max(k.N, l.Lines), l.Hash, l.Torn
 	k.Hash = sum(e)
 	b, err := json.Marshal(e)
-	if err == nil && len(b) >= maxLine {
-		err = fmt.Errorf("a line of %d bytes: must be below %d", len(b), maxLine)
-	}
 	if err != nil {
 		return err
+	}
+	if len(b) >= maxLine {
+		return fmt.Errorf("a line of %d bytes: must be below %d", len(b), maxLine)
+	}
+	if again := l.fresh(); json.Unmarshal(b, again) != nil || l.check(again, b) != nil {
+		return fmt.Errorf("%.200q does not read back as it is written: text must be valid UTF-8", b)
 	}
 	if _, l.err = l.f.Write(append(b, '\n')); l.err == nil {
 		l.err = l.f.Sync()

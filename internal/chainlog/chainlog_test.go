@@ -65,40 +65,51 @@ func written(t testing.TB, texts ...string) (path string, b []byte) {
 }
 
 // A crash may cut the last line anywhere, and again while the next one is written. Whole lines stay, the log
-// continues, and the line after half a line says so.
+// continues, and the line after half a line says so. A power failure may leave zeros behind the cut.
 func TestATornTailIsKeptAndTheLogContinues(t *testing.T) {
 	path, b := written(t, "a", "b", "c")
 	last := bytes.LastIndexByte(b[:len(b)-1], '\n') + 1
 	for _, cut := range []int{last, last + 1, last + 2, last + 60, len(b) - 3, len(b) - 2, len(b) - 1, len(b)} {
-		text := b[:cut]
-		for again := range 2 { // the second time, half of the line that follows is there
-			if err := os.WriteFile(path, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			l, torn := open(t, path), cut > last && cut < len(b)-1
-			whole := 2
-			if cut >= len(b)-1 {
-				whole = 3
-			}
-			if l.Lines != whole || l.Torn != (torn || again == 1) {
-				t.Fatalf("cut at %d of %d: %d lines, torn %t", cut-last, len(b)-last, l.Lines, l.Torn)
-			}
-			e := &note{Text: "next"}
-			if err := l.Append(e); err != nil || e.Crash != (torn || again == 1) {
-				t.Fatalf("cut at %d: %v, after a crash %t", cut-last, err, e.Crash)
-			}
-			all, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if texts, _, err := read(all); err != nil || len(texts) != whole+1 || !bytes.HasPrefix(all, text) {
-				t.Fatalf("cut at %d: %q, %v in\n%s", cut-last, texts, err, all)
-			}
-			if _, tail, err := read(text); err != nil || tail.Lines != whole || whole == 2 && tail.End != int64(last) {
-				t.Fatalf("cut at %d: a shortened file is %+v, %v", cut-last, tail, err)
-			}
-			text = all[:len(all)-20]
+		whole := 2
+		if cut == len(b) {
+			whole = 3
 		}
+		continuesAfter(t, path, append(slices.Clone(b[:cut]), 0, 0, 0), whole, true)
+		if cut == len(b)-1 { // only the newline is missing
+			whole = 3
+		}
+		continuesAfter(t, path, b[:cut], whole, cut > last && whole == 2)
+	}
+}
+
+// continuesAfter checks that a log continues after a text with a number of whole lines.
+func continuesAfter(t *testing.T, path string, text []byte, whole int, torn bool) {
+	t.Helper()
+	for range 2 { // the second time, half of the line that follows is there
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := open(t, path)
+		if l.Lines != whole || l.Torn != torn {
+			t.Fatalf("%q: %d lines, torn %t", text, l.Lines, l.Torn)
+		}
+		e := &note{Text: "next"}
+		if err := l.Append(e); err != nil || e.Crash != torn {
+			t.Fatalf("%q: %v, after a crash %t", text, err, e.Crash)
+		}
+		all, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if texts, _, err := read(all); err != nil || len(texts) != whole+1 || !bytes.HasPrefix(all, text) {
+			t.Fatalf("%q, %v in\n%s", texts, err, all)
+		}
+		_, tail, err := read(text)
+		end := bytes.LastIndexByte(text, '\n') + 1
+		if err != nil || tail.Lines != whole || tail.Torn != torn || torn && tail.End > int64(end) {
+			t.Fatalf("%q: the whole lines are %+v, %v", text, tail, err)
+		}
+		text, torn = all[:len(all)-20], true
 	}
 }
 
@@ -127,7 +138,7 @@ func TestChangedLinesAreNoticed(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, texts, err)
 		}
 	}
-	for _, text := range []string{"\n", "hello\n", "{}\n", "[1]\n", "\x00\x00", string(b[1:]), "half\n" + string(b)} {
+	for _, text := range []string{"\n", "hello\n", "{}\n", "[1]\n", "\x00x", string(b[1:]), "half\n" + string(b)} {
 		if _, _, err := read([]byte(text)); !errors.Is(err, errDamaged) {
 			t.Errorf("%.20q is read: %v", text, err)
 		}
@@ -141,14 +152,14 @@ func TestChangedLinesAreNoticed(t *testing.T) {
 func TestOnlyALostLineLeaps(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		path, _ := written(t, "a")
-		if err := open(t, path).Append(&note{Link: Link{N: 7, Lost: lost}}); err != nil {
-			t.Fatal(err)
+		if err := open(t, path).Append(&note{Link: Link{N: 7, Lost: lost}}); (err == nil) != lost {
+			t.Errorf("lost %t: %v", lost, err)
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, tail, err := read(b); (err == nil) != lost || lost && tail.Lines != 8 {
+		if _, tail, err := read(b); err != nil || lost != (tail.Lines == 8) {
 			t.Errorf("lost %t: %d lines, %v", lost, tail.Lines, err)
 		}
 	}
@@ -200,9 +211,23 @@ func TestALineIsOnDiskOrNotInTheLog(t *testing.T) {
 			t.Errorf("after %s failed: %q, %v, %v", fails, texts, err, bad)
 		}
 	}
+}
+
+// A line that could not be read again is refused, and the log continues.
+func TestALineReadsBack(t *testing.T) {
 	path, _ := written(t, "a")
-	if err := open(t, path).Append(&note{Text: strings.Repeat("x", maxLine)}); err == nil {
-		t.Error("a line that cannot be read again is written")
+	l := open(t, path)
+	for _, text := range []string{strings.Repeat("x", maxLine), "b\xff"} {
+		if err := l.Append(&note{Text: text}); err == nil {
+			t.Errorf("%.20q is written", text)
+		}
+	}
+	if err := l.Append(&note{Text: "<é\u2028\x00>"}); err != nil {
+		t.Error(err)
+	}
+	b, err := os.ReadFile(path)
+	if texts, _, bad := read(b); err != nil || bad != nil || len(texts) != 2 {
+		t.Errorf("%q, %v, %v", texts, err, bad)
 	}
 }
 
