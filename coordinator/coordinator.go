@@ -73,6 +73,7 @@ type EnrolmentLimits = enrolment.Limits
 type Event struct {
 	Round, Rounds    int
 	Version          uint64
+	Sampled          bool   // the cohort is a secret sample: Counted and Cohort are 0
 	Counted          int    // devices in the sum
 	Cohort           int    // devices of the cohort
 	Discarded        bool   // too few devices, or the model was rejected: the model is that of before

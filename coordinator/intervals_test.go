@@ -112,7 +112,7 @@ func TestDevicesCheckInAfterAScheduledStart(t *testing.T) {
 	}
 }
 
-// If sampling is claimed, round ends and answers to devices do not reveal the sample: a round ends when its
+// If sampling is claimed, round ends, events and answers to devices do not reveal the sample: a round ends when its
 // deadline passes and not before, whichever devices are drawn, report, are slow or stay away.
 func TestTimeRevealsNothingOfTheSample(t *testing.T) {
 	t.Parallel()
@@ -124,8 +124,9 @@ func TestTimeRevealsNothingOfTheSample(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := withDP(small(8), "epsilon=50,delta=1e-3,clip=0.5")
 			s.Cohort, s.Rounds = cohort, 2
-			timers := make(chan chan time.Time, 9)
+			timers, events := make(chan chan time.Time, 9), make(chan Event, 9)
 			r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+				o.Event = func(e Event) { events <- e }
 				o.timer = func(d time.Duration) (<-chan time.Time, func() bool) {
 					if d != s.Deadline {
 						t.Errorf("a round waits for %v, expected the deadline", d)
@@ -171,7 +172,9 @@ func TestTimeRevealsNothingOfTheSample(t *testing.T) {
 					t.Fatalf("round %d has ended before its deadline", n+1)
 				}
 				deadline <- time.Now()
-				waitFor(t, "the end", func() bool { return r.c.Status().Round == n+1 })
+				if e := <-events; e.Round != n+1 || !e.Sampled || e.Counted != 0 || e.Cohort != 0 {
+					t.Errorf("the event of round %d shows the sample: %+v", n+1, e)
+				}
 			}
 		})
 	}

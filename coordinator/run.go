@@ -233,9 +233,12 @@ func (c *Coordinator) runRound(ctx context.Context) error {
 	c.admin.durations.rounds.Observe(took.Seconds())
 	c.progress.count("rounds", 1)
 	event := Event{
-		Round: t + 1, Rounds: c.settings().Rounds, Version: c.models.Last(), Counted: outcome.Counted,
-		Cohort: outcome.Cohort, Discarded: outcome.Discarded, Seconds: took.Seconds(), Epsilon: c.releases().epsilon(),
-		Rejected: report.Rejected,
+		Round: t + 1, Rounds: c.settings().Rounds, Version: c.models.Last(), Sampled: c.sampled(),
+		Discarded: outcome.Discarded, Rejected: report.Rejected, Seconds: took.Seconds(),
+		Epsilon: c.releases().epsilon(),
+	}
+	if !event.Sampled {
+		event.Counted, event.Cohort = outcome.Counted, outcome.Cohort
 	}
 	if evaluates {
 		event.Evaluation, event.EvaluationMissed, err = c.evaluate(ctx, t)

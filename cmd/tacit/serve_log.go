@@ -112,8 +112,11 @@ func (a *app) errorLog() *log.Logger { return slog.NewLogLogger(a.log.Handler(),
 // logRound records a round that ended.
 func logRound(l *slog.Logger, e coordinator.Event) {
 	args := []any{
-		"round", e.Round, "rounds", e.Rounds, "version", e.Version, "counted", e.Counted, "cohort", e.Cohort,
-		"discarded", e.Discarded, "rejected", e.Rejected, "seconds", e.Seconds,
+		"round", e.Round, "rounds", e.Rounds, "version", e.Version, "discarded", e.Discarded, "rejected", e.Rejected,
+		"seconds", e.Seconds,
+	}
+	if !e.Sampled {
+		args = append(args, "counted", e.Counted, "cohort", e.Cohort)
 	}
 	if e.Epsilon > 0 {
 		args = append(args, "epsilon", e.Epsilon)

@@ -16,7 +16,11 @@ func (a *app) roundEnded(e coordinator.Event) {
 	if a.quiet {
 		return
 	}
-	line := fmt.Sprintf("round %d/%d  %d of %d devices  %.2f s", e.Round, e.Rounds, e.Counted, e.Cohort, e.Seconds)
+	line := fmt.Sprintf("round %d/%d", e.Round, e.Rounds)
+	if !e.Sampled {
+		line += fmt.Sprintf("  %d of %d devices", e.Counted, e.Cohort)
+	}
+	line += fmt.Sprintf("  %.2f s", e.Seconds)
 	switch {
 	case e.Rejected != "":
 		line += "  discarded: " + e.Rejected

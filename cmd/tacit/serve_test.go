@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/internal/openmetrics/metricstest"
 )
 
@@ -138,6 +140,29 @@ func checkJSONLog(t *testing.T, path string) {
 	} {
 		if messages[message] != want {
 			t.Errorf("%q was logged %d times, want %d: %v", message, messages[message], want, messages)
+		}
+	}
+}
+
+// Neither a log nor a terminal shows how many devices a secret sample has.
+func TestSamplesAreNotLogged(t *testing.T) {
+	for _, sampled := range []bool{false, true} {
+		e := coordinator.Event{Round: 1, Rounds: 2, Version: 3, Sampled: sampled, Counted: 1 << 40, Cohort: 1 << 41}
+		for _, format := range []string{"people", "text", "json"} {
+			var b strings.Builder
+			a := &app{err: &b}
+			if format != "people" {
+				l, _, err := (&logFlags{format: format}).logger(&b, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.records.Store(l)
+			}
+			a.roundEnded(e)
+			has := func(n int) bool { return strings.Contains(b.String(), fmt.Sprint(n)) }
+			if b.Len() == 0 || has(e.Counted) == sampled || has(e.Cohort) == sampled {
+				t.Errorf("%s, sampled %t: %s", format, sampled, &b)
+			}
 		}
 	}
 }

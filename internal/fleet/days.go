@@ -132,7 +132,7 @@ func (y Days) Live(ctx context.Context) (*DaysResult, error) {
 // open starts the coordinator with its first run.
 func (d *federation) open() (err error) {
 	o := d.Options
-	o.Dir, o.Now, o.Event = d.Dir, d.now, func(e coordinator.Event) { d.reports.Add(int64(e.Counted)) }
+	o.Dir, o.Now = d.Dir, d.now
 	if d.c, err = coordinator.Open(o); err != nil {
 		return err
 	}
@@ -240,7 +240,10 @@ func (d *federation) step(ctx context.Context) {
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			for m := range work {
-				_, _ = m.Step(ctx) // it is tried again
+				r, err := m.Step(ctx) // after an error it is tried again
+				if err == nil && r.Action == "trained" && r.State != "closed" {
+					d.reports.Add(1)
+				}
 			}
 		})
 	}
