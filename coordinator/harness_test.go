@@ -52,6 +52,9 @@ func (m inside) RoundTrip(r *http.Request) (*http.Response, error) {
 // has come is not waited for.
 const patience = 5 * time.Minute
 
+// limit is how long a test waits for one change of a coordinator, or for one round, before it fails.
+const limit = time.Minute
+
 const inMemory = "http://127.0.0.1:1"
 
 // steadyTimer is a timer that counts short sleeps. On a busy machine they take longer, as do the devices of a test: a
@@ -157,6 +160,11 @@ func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*h
 		}
 	})
 	t.Cleanup(r.stop)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the coordinator of %s: %+v", dir, c.Status())
+		}
+	})
 	return r, nil
 }
 
@@ -275,7 +283,7 @@ func (h *testDevice) report(task *pb.Task) (pb.ReportState, error) {
 // play lets devices answer all tasks until a number of rounds are done, and none of the next round.
 func (r *harness) play(devices []*testDevice, rounds int) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rounds)*limit)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, h := range devices {
@@ -290,18 +298,18 @@ func (r *harness) play(devices []*testDevice, rounds int) {
 		})
 	}
 	if wg.Wait(); ctx.Err() != nil {
-		r.t.Fatalf("%d rounds were not done in time: %+v", rounds, r.c.Status())
+		r.t.Fatalf("%d rounds were not done in time", rounds)
 	}
 }
 
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return
 		}
 	}
-	t.Fatalf("%s: it did not happen in time", what)
+	t.Fatalf("%s: it did not happen in %v", what, limit)
 }
 
 // model is the newest version's manifest, and what it is made of.
