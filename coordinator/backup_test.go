@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -330,13 +331,52 @@ func TestAnInterruptedBackupLeavesTheOneBefore(t *testing.T) {
 		}
 	}
 	last := r.backUp(saved, BackupOptions{})
-	if all, err := filepath.Glob(filepath.Join(saved, "*")); err != nil || len(all) != 2 {
+	if all, err := filepath.Glob(filepath.Join(saved, "*")); err != nil || len(all) != 3 { // with lock and backup.json
 		t.Errorf("the folder has %v, %v", all, err)
 	}
 	if b, err := Restore(saved, filepath.Join(tmp, "restored")); err != nil || b.Version != last.Version {
 		t.Errorf("restored: %+v, %v", b, err)
 	}
 }
+
+// A second backup into a folder that one is being written to is refused, and changes nothing.
+func TestTwoBackupsAtOnce(t *testing.T) {
+	s := small(2)
+	tmp := t.TempDir()
+	r := open(t, filepath.Join(tmp, "state"), &s, nil)
+	saved := filepath.Join(tmp, "saved")
+	r.backUp(saved, BackupOptions{})
+	var first, second bytes.Buffer
+	for _, b := range []*bytes.Buffer{&first, &second} {
+		if err := r.c.WriteBackup(b, BackupOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	half := first.Len() / 2
+	start := bytes.NewReader(first.Next(half))
+	_, err := ReceiveBackup(io.MultiReader(start, readFunc(func(p []byte) (int, error) {
+		if second.Len() > 0 {
+			_, err := ReceiveBackup(&second, saved)
+			second.Reset()
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%s (process %d)", saved, os.Getpid())) {
+				t.Errorf("a second backup meanwhile: %v", err)
+			}
+		}
+		return first.Read(p)
+	})), saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Restore(saved, filepath.Join(tmp, "restored"))
+	if err != nil || b.Generation != 2 {
+		t.Errorf("restored %+v, %v", b, err)
+	}
+	r.backUp(saved, BackupOptions{}) // the lock ends with the call
+}
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
 // A long log has several files, and all of its records in their order.
 func TestALongLogIsBackedUpInPieces(t *testing.T) {

@@ -26,8 +26,20 @@ var ErrOtherRun = errors.New("the backup lacks the newest run: make a complete b
 
 // ReceiveBackup unpacks an archive of WriteBackup into the folder of a backup, and verifies the
 // result. Files are readable by their owner only. Until it succeeds, and also if the machine stops
-// meanwhile, the folder holds the backup from before.
+// meanwhile, the folder holds the backup from before. It refuses a folder that another call writes to.
 func ReceiveBackup(r io.Reader, dir string) (*Backup, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, owner, err := store.LockFile(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	if lock == nil {
+		return nil, fmt.Errorf("another backup is being written to %s (process %s); wait for its end, or choose "+
+			"another folder", dir, owner)
+	}
+	defer lock.Close()
 	b, err := receiveBackup(r, dir, func(string) error { return nil })
 	if err != nil {
 		_ = removeUnused(dir) // otherwise the next backup does it
@@ -36,11 +48,8 @@ func ReceiveBackup(r io.Reader, dir string) (*Backup, error) {
 }
 
 // receiveBackup writes a new generation beside that of the folder and then renames backup.json, which
-// decides which files belong to the backup. Tests interrupt it with step.
+// decides which files belong to the backup. The folder exists and is locked. Tests interrupt it with step.
 func receiveBackup(r io.Reader, dir string, step func(name string) error) (*Backup, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
 	old, err := ReadBackup(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -14,11 +14,12 @@ import (
 
 const backupLong = `
 Rounds continue meanwhile. The folder then holds one consistent, verified backup; another call
-replaces it. With --follow the command stays and ships each new line of the ledger, the number of
-the released version and the audit log as they are written: a coordinator that is restored then
-knows what was spent. It replaces the whole backup when a run begins, and after other changes at most
-once a minute and for a twentieth of the time. The backup contains the federation's keys: keep it as
-safe as the state folder. Without a running coordinator, use --offline.`
+replaces it. A folder to which another call writes is refused. With --follow the command stays and
+ships each new line of the ledger, the number of the released version and the audit log as they are
+written: a coordinator that is restored then knows what was spent. It replaces the whole backup when a
+run begins, and after other changes at most once a minute and for a twentieth of the time. The backup
+contains the federation's keys: keep it as safe as the state folder. Without a running coordinator,
+use --offline.`
 
 func (a *app) adminBackup() *cobra.Command {
 	var dir, offline string

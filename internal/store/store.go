@@ -177,16 +177,27 @@ func takeLock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, owner, err := LockFile(filepath.Join(dir, "lock"))
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
+	}
+	if f == nil {
+		return nil, fmt.Errorf("%w: %s is open in process %s; stop it, or choose another folder", ErrLocked, dir, owner)
+	}
+	return f, nil
+}
+
+// LockFile creates a file and locks it until the file is closed or the process ends. If it is locked already, the
+// file is nil, and owner is the number of the process that locked it.
+func LockFile(path string) (f *os.File, owner string, err error) {
+	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, "", err
 	}
 	free, err := lockFile(f)
 	if err == nil && !free {
 		pid := make([]byte, 32)
 		n, _ := f.ReadAt(pid, 0)
-		err = fmt.Errorf("%w: %s is open in process %s; stop it, or choose another folder", ErrLocked, dir,
-			strings.TrimSpace(string(pid[:n])))
+		return nil, strings.TrimSpace(string(pid[:n])), f.Close()
 	}
 	if err == nil {
 		err = f.Truncate(0)
@@ -196,9 +207,9 @@ func takeLock(dir string) (*os.File, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, err
+		return nil, "", err
 	}
-	return f, nil
+	return f, "", nil
 }
 
 // made reports whether the folder was created completely.
