@@ -89,6 +89,9 @@ func WriteFolderBackup(dir string, w io.Writer, o BackupOptions) error {
 	if _, err := os.Stat(filepath.Join(dir, "format")); err != nil {
 		return fmt.Errorf("%s holds no coordinator's state: %w", dir, err)
 	}
+	if err := refuseIncomplete(dir); err != nil {
+		return err
+	}
 	st, err := store.Open(dir, store.Options{})
 	if err != nil {
 		return err

@@ -192,6 +192,30 @@ func TestARestoredLedgerPaysOnce(t *testing.T) {
 	}
 }
 
+// A restoration that is interrupted leaves a folder that does not open: its ledger might pay for releases twice.
+func TestAnInterruptedRestoreDoesNotOpen(t *testing.T) {
+	s := withDP(small(2), "epsilon=20,delta=1e-3,clip=0.5")
+	tmp := t.TempDir()
+	r := open(t, filepath.Join(tmp, "state"), &s, nil)
+	r.play(r.enrolled(2), 1)
+	saved, dir := filepath.Join(tmp, "saved"), filepath.Join(tmp, "restored")
+	b := r.backUp(saved, BackupOptions{})
+	r.stop()
+	b.Files = append(b.Files, b.Files[len(b.Files)-1]) // Restore cannot write it twice
+	if err := b.install(saved, func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(saved, dir); !errors.Is(err, os.ErrExist) {
+		t.Fatalf("a restoration that cannot write a file: %v", err)
+	}
+	if _, err := tryOpen(t, dir, nil, nil); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("a folder that is not restored completely opens: %v", err)
+	}
+	if err := WriteFolderBackup(dir, io.Discard, BackupOptions{}); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("a folder that is not restored completely is backed up: %v", err)
+	}
+}
+
 // A damaged backup is not restored, and an archive cannot write outside of its folder.
 func TestADamagedBackupIsRefused(t *testing.T) {
 	s := small(2)

@@ -172,6 +172,9 @@ func Open(opt Options) (c *Coordinator, err error) {
 		opt.memory = usedMemory
 	}
 	opt.watch = cmp.Or(opt.watch, watchEvery)
+	if err := refuseIncomplete(opt.Dir); err != nil {
+		return nil, err
+	}
 	st, err := store.Open(opt.Dir, store.Options{
 		Warn: opt.Warn, ProbeEvery: opt.probe, Refuse: opt.refuse, SlowAfter: opt.slow,
 	})

@@ -320,7 +320,8 @@ func (b *Backup) ShippedBytes() map[string]int64 {
 	return out
 }
 
-// Restore makes a state folder from a backup, and verifies both. The folder must not exist or be empty.
+// Restore makes a state folder from a backup, and verifies both. The folder must not exist or be empty. A folder
+// whose restoration was interrupted does not open.
 func Restore(from, dir string) (*Backup, error) {
 	b, err := ReadBackup(from)
 	if err != nil {
@@ -339,21 +340,22 @@ func Restore(from, dir string) (*Backup, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	mark := Restored{At: time.Now().UTC(), Version: b.Version, Ledger: b.Updated, Incomplete: true}
+	if err := mark.write(dir); err != nil {
+		return nil, err
+	}
 	if err := b.fill(from, dir); err != nil {
-		return nil, err
-	}
-	mark, err := json.Marshal(Restored{At: time.Now().UTC(), Version: b.Version, Ledger: b.Updated})
-	if err != nil {
-		return nil, err
-	}
-	if err := writeSecret(filepath.Join(dir, RestoredFile), bytes.NewReader(mark)); err != nil {
 		return nil, err
 	}
 	st, err := store.Open(dir, store.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return b, errors.Join(st.Verify(), st.Close())
+	if err := errors.Join(st.Verify(), st.Close()); err != nil {
+		return nil, err
+	}
+	mark.Incomplete = false
+	return b, mark.write(dir)
 }
 
 // fill writes the store and the files beside it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
 	"github.com/tacit-rec/tacit/coordinator/internal/models"
+	"github.com/tacit-rec/tacit/internal/atomicfile"
 )
 
 // Restored says that a folder was restored from a backup.
@@ -18,6 +19,30 @@ type Restored struct {
 	At      time.Time `json:"at"`
 	Version uint64    `json:"version"` // the newest model of the backup
 	Ledger  time.Time `json:"ledger"`  // what was spent after this time may be missing from the ledger
+	// Incomplete says that Restore has not yet verified the folder, or was interrupted.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// ErrIncomplete says that the restoration of a folder was interrupted.
+var ErrIncomplete = errors.New("the folder is not restored completely")
+
+func (r Restored) write(dir string) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.WriteSecret(filepath.Join(dir, RestoredFile), b); err != nil {
+		return err
+	}
+	return atomicfile.SyncDir(dir)
+}
+
+// refuseIncomplete refuses a folder whose restoration was interrupted. It accepts a damaged file: see reclaims.
+func refuseIncomplete(dir string) error {
+	if r, err := restored(dir); err == nil && r != nil && r.Incomplete {
+		return fmt.Errorf("%w: %s; remove it, and run tacit admin restore again", ErrIncomplete, dir)
+	}
+	return nil
 }
 
 // restored reads whether the folder was restored; nil if not.

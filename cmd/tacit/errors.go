@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/internal/fetch"
 	"github.com/tacit-rec/tacit/internal/rpc"
 	"github.com/tacit-rec/tacit/internal/store"
@@ -95,6 +96,9 @@ func explainError(err error) (failure, int) {
 	}
 	if e := new(store.FormatError); errors.As(err, &e) {
 		return failure{"bad_input", message, e.Hint()}, exitInput
+	}
+	if errors.Is(err, coordinator.ErrIncomplete) {
+		return failure{"bad_input", message, ""}, exitInput
 	}
 	if e := new(failedError); errors.As(err, &e) {
 		return failure{"failed", message, e.hint}, exitFailed
