@@ -167,11 +167,23 @@ func (c *Coordinator) audit(r *http.Request, path string) (end func(error), err 
 		if err == nil {
 			err = c.st.PutJSON(auditLinesKey, c.admin.log.Lines())
 		}
+		if err == nil && path == "backup" {
+			c.progress.count(backupsMade, 1)
+		} else {
+			c.progress.count(adminCallsMade, 1)
+		}
 		if err != nil {
 			c.opt.Warn(fmt.Sprintf("%s %s is done, but its outcome is not in the audit log: %v", r.Method, path, err))
 		}
 	}, nil
 }
+
+// Counters of the calls in the audit log: each backup, and each other call. Each of them writes one record to the
+// store when it ends.
+const (
+	backupsMade    = "backups"
+	adminCallsMade = "admin_calls"
+)
 
 // auditLinesKey is the key of the number of lines of the audit log, by which a shortened one is noticed.
 const auditLinesKey = "audit_lines"

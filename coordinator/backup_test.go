@@ -402,6 +402,40 @@ type readFunc func(p []byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
+// A follower sees each change of the state, and no change after a backup, of which it would otherwise make another.
+func TestChangesThatABackupLacks(t *testing.T) {
+	tmp := t.TempDir()
+	r := open(t, filepath.Join(tmp, "state"), nil, nil)
+	var calls int64
+	last := r.c.Status().Changes
+	for _, do := range []func() error{
+		func() error { _, err := r.admin.AddOperator(t.Context(), "ann", false); return err },
+		func() error { _, err := r.admin.MakeToken(t.Context(), 1, 1, ""); return err },
+		func() error { return r.admin.RemoveOperator(t.Context(), "ann") },
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		calls++
+		waitFor(t, "the audit line", func() bool { return r.c.Status().Counts[adminCallsMade] == calls })
+		before := r.c.Status().Changes
+		if before <= last {
+			t.Errorf("after call %d changes is %d, and was %d", calls, before, last)
+		}
+		r.backUp(filepath.Join(tmp, "saved"), BackupOptions{Partial: calls > 1})
+		waitFor(t, "the audit line", func() bool { return r.c.Status().Counts[backupsMade] == calls })
+		after := r.c.Status()
+		if after.Changes != before || after.Counts[adminCallsMade] != calls {
+			t.Errorf("after a backup changes is %d, and was %d; counts %v", after.Changes, before, after.Counts)
+		}
+		last = before
+	}
+	r.stop()
+	if r = open(t, filepath.Join(tmp, "state"), nil, nil); r.c.Status().Changes <= last {
+		t.Errorf("after a restart changes is %d, and was %d", r.c.Status().Changes, last)
+	}
+}
+
 // A long log has several files, and all of its records in their order.
 func TestALongLogIsBackedUpInPieces(t *testing.T) {
 	st, err := store.Open(t.TempDir(), store.Options{})

@@ -37,7 +37,7 @@ func (f *failing) refuse() error {
 // view is what must not change if a run does not begin.
 func (r *harness) view() []any {
 	s := r.c.Status()
-	s.Counts, s.Synced = nil, store.Stats{}
+	s.Counts, s.Synced, s.Changes = nil, store.Stats{}, 0
 	return []any{
 		s, r.c.latest.Load(), r.c.engine, r.c.plan, r.c.catalogue.Current(), r.c.catalogue.Pending(), r.c.budget,
 		r.c.budget.Lines(), r.c.evaluations.Results(), r.c.models.Newest(),

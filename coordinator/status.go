@@ -18,11 +18,14 @@ type Status struct {
 	RunStatus
 	Population
 	Budget
-	Lost        int              `json:"lost"`   // devices whose report was acknowledged and is in no sum
-	Counts      map[string]int64 `json:"counts"` // of calls and refusals since the start
-	Synced      store.Stats      `json:"synced"`
-	SyncAll     bool             `json:"sync_always"`
-	Evaluations []Evaluation     `json:"evaluations"`
+	Lost    int              `json:"lost"`   // devices whose report was acknowledged and is in no sum
+	Counts  map[string]int64 `json:"counts"` // of calls and refusals since the start
+	Synced  store.Stats      `json:"synced"`
+	SyncAll bool             `json:"sync_always"`
+	// Changes is another number after each change of the store. Backups do not count: those of two followers would
+	// otherwise cause each other.
+	Changes     uint64       `json:"changes"`
+	Evaluations []Evaluation `json:"evaluations"`
 	// why the last evaluation, or popularity in it, is missing
 	EvaluationMissed string `json:"evaluation_missed,omitempty"`
 }
@@ -82,6 +85,7 @@ func (c *Coordinator) Status() Status {
 		State: state, Message: message, Population: c.population(), Synced: c.st.Stats(), SyncAll: true,
 		Counts: c.progress.all(), Evaluations: []Evaluation{}, Budget: Budget{Policy: "none", LedgerOK: true},
 	}
+	s.Changes = c.st.Epoch()<<32 + s.Synced.Records - uint64(s.Counts[backupsMade])
 	if !c.begun() {
 		return s
 	}

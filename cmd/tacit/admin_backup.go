@@ -17,9 +17,9 @@ Rounds continue meanwhile. The folder then holds one consistent, verified backup
 replaces it. A folder to which another call writes is refused. With --follow the command stays and
 ships each new line of the ledger, the number of the released version and the audit log as they are
 written: a coordinator that is restored then knows what was spent. It replaces the whole backup when a
-run begins, and after other changes at most once a minute and for a twentieth of the time. The backup
-contains the federation's keys: keep it as safe as the state folder. Without a running coordinator,
-use --offline.`
+run begins, and after any other change (enrolments, operators, tokens) at most once a minute and for a
+twentieth of the time. The backup contains the federation's keys: keep it as safe as the state folder.
+Without a running coordinator, use --offline.`
 
 func (a *app) adminBackup() *cobra.Command {
 	var dir, offline string
@@ -60,7 +60,7 @@ func (a *app) adminBackup() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		f := &follower{app: a, admin: admin, dir: dir, times: times, whole: followed{run: -1}}
+		f := &follower{app: a, admin: admin, dir: dir, times: times}
 		if !follow {
 			return f.backUp(ctx)
 		}
@@ -80,18 +80,19 @@ type follower struct {
 	times followTimes
 
 	shipped followed  // what the backup has
-	whole   followed  // what its complete part has; run is -1 before the first
+	whole   uint64    // the changes that its complete part has; 0 before the first
 	next    time.Time // of the complete part
 }
 
-// followed is what a follower compares.
+// followed is what a follower ships as it is written.
 type followed struct {
-	run, lines, enrolled int
-	version, catalogue   uint64
+	run, lines int // of the ledger
+	version    uint64
+	calls      int64 // in the audit log, without backups
 }
 
 func followedOf(s *coordinator.Status) followed {
-	return followed{s.RunNumber, s.LedgerLines, s.Enrolled, s.Version, s.Catalogue}
+	return followed{s.RunNumber, s.LedgerLines, s.Version, s.Counts["admin_calls"]}
 }
 
 // backUp makes a complete backup.
@@ -122,14 +123,14 @@ func (f *follower) follow(ctx context.Context) error {
 }
 
 // update ships the ledger, the released version and the audit log if something is new. It makes a complete backup
-// if a run has begun, or if the last one was long ago for what it takes.
+// if a run has begun, or if anything else has changed and the last one was long ago for what it takes.
 func (f *follower) update(ctx context.Context) error {
 	s, err := f.admin.Status(ctx)
 	if err != nil {
 		return networkError(err)
 	}
 	now := followedOf(s)
-	old := now != f.whole && time.Now().After(f.next)
+	old := s.Changes != f.whole && time.Now().After(f.next)
 	if !old && now == f.shipped {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (f *follower) update(ctx context.Context) error {
 	if old || errors.Is(err, coordinator.ErrOtherRun) {
 		began := time.Now()
 		if err = f.backUp(ctx); err == nil {
-			f.whole, f.next = now, time.Now().Add(max(f.times.full, 20*time.Since(began)))
+			f.whole, f.next = s.Changes, time.Now().Add(max(f.times.full, 20*time.Since(began)))
 		}
 	}
 	if err == nil {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,6 +68,39 @@ func TestBackupFollowsFromBeforeTheFirstRun(t *testing.T) {
 		*after.Epsilon < *before.Epsilon || after.Version < before.Version {
 		t.Errorf("before: %+v\nafter: %+v", before, after)
 	}
+}
+
+// A backup that follows a coordinator has its operators and the calls that they made, also if nothing else happens.
+func TestBackupFollowsOperators(t *testing.T) {
+	_, state, _ := servingProcess(t)
+	saved := filepath.Join(t.TempDir(), "saved")
+	f := exec.Command(os.Args[0], "admin", "backup", "-o", saved, "--state", state, "--follow", "--every", "20ms",
+		"--full-every", "100ms")
+	start(t, f)
+	until(t, "the first backup", func() bool { _, err := coordinator.ReadBackup(saved); return err == nil })
+	if code, _, errs := tacit("admin", "add-operator", "ann", "--state", state); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	has := func(file string, found func(text []byte) bool) func() bool {
+		return func() bool {
+			all, _ := filepath.Glob(filepath.Join(saved, "*", filepath.FromSlash(file)))
+			return slices.ContainsFunc(all, func(path string) bool {
+				b, err := os.ReadFile(path)
+				return err == nil && found(b)
+			})
+		}
+	}
+	until(t, "the audit line", has("files/audit.jsonl", func(text []byte) bool {
+		return strings.Contains(string(text), "POST operators")
+	}))
+	until(t, "the operator", has("store/values.json", func(text []byte) bool {
+		var values map[string][]byte
+		_ = json.Unmarshal(text, &values) // it may be half written
+		return slices.ContainsFunc(slices.Collect(maps.Values(values)), func(v []byte) bool {
+			return strings.Contains(string(v), "ann")
+		})
+	}))
+	stop(t, f)
 }
 
 // A backup of a coordinator that runs and of one that does not are the same federation, and a restore needs a backup
