@@ -73,7 +73,7 @@ func (e *Engine) implausible() string {
 	for i := range e.Plan.Slots {
 		s := &e.Plan.Slots[i]
 		for _, x := range [][]float32{e.State[i].M, e.State[i].V} {
-			if _, most := size(x); !(most <= math.MaxFloat32) {
+			if _, bound := size(x); !(bound <= math.MaxFloat64) {
 				return fmt.Sprintf("the server rule's memory of slot %s would not be finite", s.Name)
 			}
 		}
@@ -84,10 +84,13 @@ func (e *Engine) implausible() string {
 		if s.Limit > 0 {
 			limit = s.Limit
 		}
+		is, bound := size(e.Value[i])
+		if bound <= limit && is <= maxGrowth {
+			continue
+		}
 		was, _ := size(e.kept.value[i])
 		base := max(was, 1)
-		is, most := size(e.Value[i])
-		switch {
+		switch most := largest(e.Value[i]); {
 		case !(most <= math.MaxFloat32):
 			return fmt.Sprintf("a number of slot %s would not be finite", s.Name)
 		case most > limit:
@@ -100,19 +103,26 @@ func (e *Engine) implausible() string {
 	return ""
 }
 
-// size returns the root mean square of numbers and their largest magnitude, which is NaN or infinite if
-// a number is.
-func size(v []float32) (mean, most float64) {
-	sum := 0.0
-	for _, x := range v {
-		a := math.Abs(float64(x))
-		sum += a * a
-		if !(a <= most) {
-			most = a
-		}
-		if a != a {
-			return a, a
-		}
+// size returns the root mean square of numbers, and a bound of their magnitudes: the root of the sum of their
+// squares. Both are NaN or infinite if a number is.
+func size(v []float32) (mean, bound float64) {
+	n := float64(max(len(v), 1))
+	var a, b, c, d float64 // additions that do not wait for each other
+	for ; len(v) >= 4; v = v[4:] {
+		w, x, y, z := float64(v[0]), float64(v[1]), float64(v[2]), float64(v[3])
+		a, b, c, d = a+w*w, b+x*x, c+y*y, d+z*z
 	}
-	return math.Sqrt(sum / float64(max(len(v), 1))), most
+	for _, x := range v {
+		a += float64(x) * float64(x)
+	}
+	sum := a + b + c + d
+	return math.Sqrt(sum / n), math.Sqrt(sum)
+}
+
+// largest returns the largest magnitude of numbers, which is NaN or infinite if a number is.
+func largest(v []float32) (most float64) {
+	for _, x := range v {
+		most = max(most, math.Abs(float64(x)))
+	}
+	return most
 }
