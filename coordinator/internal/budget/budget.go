@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,9 +46,10 @@ var _ account.Ledger = (*Budget)(nil)
 
 // Open opens or creates the ledger of a federation in a folder.
 func Open(dir, federation string) (*Budget, error) {
-	l, err := round.OpenLedger(filepath.Join(dir, File), federation)
+	path := filepath.Join(dir, File)
+	l, err := round.OpenLedger(path, federation)
 	if err != nil {
-		return nil, &store.Damage{Where: File, What: err.Error(), Hint: hint(dir)}
+		return nil, &store.Damage{Where: File, What: strings.TrimPrefix(err.Error(), path+": "), Hint: hint(dir)}
 	}
 	return &Budget{dir: dir, ledger: l}, nil
 }

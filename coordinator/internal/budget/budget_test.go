@@ -112,7 +112,8 @@ func TestAShortOrForeignLedgerIsRefused(t *testing.T) {
 	if err := b.Check(b.Lines() + 1); !errors.As(err, new(*store.Damage)) {
 		t.Errorf("a short ledger: %v", err)
 	}
-	if _, err := Open(dir, "another federation"); !errors.As(err, new(*store.Damage)) {
+	if _, err := Open(dir, "another federation"); !errors.As(err, new(*store.Damage)) ||
+		strings.Count(err.Error(), File) != 1 {
 		t.Errorf("the ledger of another federation: %v", err)
 	}
 }
