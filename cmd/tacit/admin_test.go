@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +115,20 @@ func TestAdminOnAnEmptyCoordinator(t *testing.T) {
 	if code != exitFailed || !strings.Contains(errs, "/healthz does not answer: ") || strings.Contains(errs, "Get") ||
 		!strings.Contains(errs, "tacit serve --metrics 127.0.0.1:1") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+	for path, want := range map[string]string{"/": "/healthz or /readyz", "/readyz": "starting"} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/" {
+				http.NotFound(w, r)
+				return
+			}
+			http.Error(w, "starting", http.StatusServiceUnavailable)
+		}))
+		code, _, errs := tacit("health", s.URL+path)
+		s.Close()
+		if code != exitFailed || !strings.Contains(errs, want) || (path == "/") != strings.Contains(errs, "HOST:PORT") {
+			t.Errorf("%s: exit %d: %s", path, code, errs)
+		}
 	}
 }
 

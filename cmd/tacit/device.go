@@ -148,12 +148,15 @@ func deviceHint(err error) error {
 type unreachableError struct{ error }
 
 func (e *unreachableError) Error() string {
+	if strings.Contains(e.error.Error(), "server gave HTTP response to HTTPS client") {
+		return "the address answers without TLS: it is not the port for devices, but perhaps that of --metrics"
+	}
 	return "the coordinator does not answer: " + plainText(e.error)
 }
 func (e *unreachableError) Unwrap() error { return e.error }
 
 const unreachableHint = "without --once the device keeps trying; if the coordinator has moved, add --server ADDRESS; " +
-	"tacit recommend works offline"
+	"tacit recommend works offline if the device has a model"
 
 // device runs a device.
 func (a *app) device(ctx context.Context, f *deviceFlags) error {
@@ -204,6 +207,7 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a device uses one processor at most
 	if f.once {
+		defer a.sayLater("this takes a while: the device waits for the coordinator, or computes")()
 		out, err := d.Step(ctx)
 		if err != nil {
 			return err
@@ -211,6 +215,22 @@ func (a *app) device(ctx context.Context, f *deviceFlags) error {
 		return a.result(out, func(w io.Writer) error { return writeStep(w, out) })
 	}
 	return d.Run(ctx, a.deviceProgress(path))
+}
+
+// sayLater prints a line if the work takes long. The caller must call done at its end.
+func (a *app) sayLater(line string) (done func()) {
+	said := make(chan struct{})
+	t := time.AfterFunc(2*time.Second, func() {
+		defer close(said)
+		if !a.quiet {
+			fmt.Fprintln(a.err, line)
+		}
+	})
+	return func() {
+		if !t.Stop() {
+			<-said
+		}
+	}
 }
 
 // checkMoved checks the coordinator at another address than before, so that a refused one changes nothing. A

@@ -243,7 +243,9 @@ func TestReportsUnreachableCoordinator(t *testing.T) {
 	l.Close()
 	code, _, errs := tacit("device", "--once", "--state", path, "--server", "http://"+address, "--insecure", "--token",
 		"x")
-	for _, want := range []string{"the coordinator does not answer: ", "--server ADDRESS", "tacit recommend"} {
+	for _, want := range []string{
+		"the coordinator does not answer: ", "--server ADDRESS", "tacit recommend", "takes a while",
+	} {
 		if code != exitFailed || !strings.Contains(errs, want) {
 			t.Errorf("exit %d, want %d and %q in\n%s", code, exitFailed, want, errs)
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+const metricsHint = "a check is http://HOST:PORT/healthz or /readyz, with the address of tacit serve --metrics and without TLS"
+
 // healthCmd is the health check of a container, which has no other program.
 func (a *app) healthCmd() *cobra.Command {
 	c := &cobra.Command{
@@ -41,6 +43,9 @@ with 1. It is the health check of our container image.`,
 			if inner := new(neturl.Error); errors.As(err, &inner) {
 				err = fmt.Errorf("%s does not answer: %w", url, inner.Err)
 			}
+			if r.URL.Scheme == "https" {
+				return failed(err, metricsHint)
+			}
 			return failed(err, "start the coordinator with tacit serve --metrics "+r.URL.Host)
 		}
 		defer answer.Body.Close()
@@ -49,7 +54,11 @@ with 1. It is the health check of our container image.`,
 			return err
 		}
 		if answer.StatusCode != http.StatusOK {
-			return failed(errors.New(strings.TrimSpace(string(text))), "")
+			hint := ""
+			if answer.StatusCode != http.StatusServiceUnavailable { // not a check
+				hint = metricsHint
+			}
+			return failed(errors.New(strings.TrimSpace(string(text))), hint)
 		}
 		return a.resultLine(map[string]any{"url": url, "ok": true, "checked": time.Now().UTC()}, "ok")
 	}

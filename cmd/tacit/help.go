@@ -166,7 +166,8 @@ func flagName(f *pflag.Flag) string {
 		s = "-" + f.Shorthand + ", --" + f.Name
 	}
 	kind, _ := pflag.UnquoteUsage(f)
-	if name := valueNames[f.Name]; name != "" && kind != "int" { // --runs is a folder, or a number
+	// --runs is a folder, or a number; --offline is one, or a switch
+	if name := valueNames[f.Name]; name != "" && kind != "int" && kind != "" {
 		kind = name
 	}
 	switch kind {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tacit-rec/tacit/coordinator"
 )
@@ -107,7 +108,32 @@ func (a *app) sayStopping(signal os.Signal) {
 }
 
 // errorLog is the log of the HTTP server, such as failed TLS handshakes.
-func (a *app) errorLog() *log.Logger { return slog.NewLogLogger(a.log.Handler(), slog.LevelWarn) }
+func (a *app) errorLog() *log.Logger {
+	return log.New(&connectionLog{log: a.log, now: time.Now}, "", 0)
+}
+
+// connectionLog writes one line a minute with the number of those left out, because anybody can make connections fail.
+type connectionLog struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu   sync.Mutex
+	last time.Time
+	more int
+}
+
+func (s *connectionLog) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	if !s.last.IsZero() && now.Sub(s.last) < time.Minute {
+		s.more++
+		return len(line), nil
+	}
+	s.log.Warn(strings.TrimSpace(string(line)), "more_before", s.more)
+	s.last, s.more = now, 0
+	return len(line), nil
+}
 
 // logRound records a round that ended.
 func logRound(l *slog.Logger, e coordinator.Event) {

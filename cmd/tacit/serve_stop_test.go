@@ -34,3 +34,21 @@ func TestAStopEndsInTime(t *testing.T) {
 		t.Error("a stop in time ended the process")
 	}
 }
+
+// Anybody can make connections fail: they get one line a minute, which counts the others.
+func TestFailedConnectionsGetOneLineAMinute(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1e9, 0)
+	l := &connectionLog{log: slog.New(slog.NewTextHandler(&out, nil)), now: func() time.Time { return now }}
+	for range 300 {
+		_, _ = l.Write([]byte("http: TLS handshake error\n"))
+	}
+	if n := strings.Count(out.String(), "\n"); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+	now = now.Add(time.Minute)
+	_, _ = l.Write([]byte("http: TLS handshake error\n"))
+	if n := strings.Count(out.String(), "\n"); n != 2 || !strings.Contains(out.String(), "more_before=299") {
+		t.Errorf("%d lines: %s", n, out.String())
+	}
+}

@@ -137,8 +137,8 @@ func MakeTLS(dir string, create bool) (*tls.Config, string, error) {
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
 		return nil, "",
-			fmt.Errorf("%s has mode %04o, so other users may have read its key: delete it and give devices "+
-				"the new pin, or set its mode to 0600", path, info.Mode().Perm())
+			fmt.Errorf("%s has mode %04o, so other users may have read its key: delete it, start "+
+				"with --new-pin and give devices the new pin, or set its mode to 0600", path, info.Mode().Perm())
 	}
 	pair, err := tls.LoadX509KeyPair(path, path)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,6 +58,8 @@ func NewTransport(pin string, connections int) (*http.Transport, error) {
 func (o *Options) complete() error {
 	u, err := url.Parse(o.URL)
 	switch {
+	case !strings.Contains(o.URL, "://"):
+		return fmt.Errorf("the coordinator's address is %q: must be https://host:port, such as https://%s", o.URL, o.URL)
 	case err != nil:
 		return fmt.Errorf("the coordinator's address is invalid: %w", err)
 	case u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" ||
