@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/coordinator/internal/budget"
+	"github.com/tacit-rec/tacit/coordinator/internal/models"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
 )
@@ -180,6 +181,77 @@ func TestLinesOfAnotherCopyAreNotReclaimed(t *testing.T) {
 	if n := paidRounds(r); n != 6 {
 		t.Errorf("6 rounds were released, and the ledger has %d", n)
 	}
+}
+
+// A folder that has released a round of its own gets the newest ledger, which lacks that round: it notices this itself.
+// The reset that ends it says that releases are missing, so the cost of devices that were there is unknown.
+func TestAReplacedLedgerLacksTheFoldersOwnReleases(t *testing.T) {
+	t.Parallel()
+	s := withDP(small(3), runsDP)
+	s.Rounds = 12
+	old, newest, held := restoredFolder(t, s) // after 2 of 4 rounds
+	r := open(t, old, nil, nil)
+	d := r.enrolled(3)
+	r.play(d, 3)
+	d[0].show(held)
+	r.waitState(Outdated)
+	r.stop()
+	copyFiles(t, newest, old, budget.File, models.PublishedFile)
+	r = open(t, old, nil, nil)
+	r.waitState(Outdated)
+	if m := r.c.Status().Message; !strings.Contains(m, "newest ledger.jsonl") || !strings.Contains(m, "reset-budget") {
+		t.Errorf("the operator reads %q", m)
+	}
+	if err := r.c.ResetBudget("two copies ran"); err != nil {
+		t.Fatal(err)
+	}
+	r.play(r.enrolled(3), 4)
+	if epsilon, ok := r.c.DeviceEpsilon(0); ok {
+		t.Errorf("the cost of a device that both copies have asked is shown as %g", epsilon)
+	}
+	if _, err := r.newDevice("later").enrol(r.token); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.c.DeviceEpsilon(3); !ok {
+		t.Error("the cost of a device that enrolled after the reset is unknown")
+	}
+}
+
+// A repair loses the lines of resets. The next reset gets beyond the budget period that devices know.
+func TestAResetAfterLostResets(t *testing.T) {
+	t.Parallel()
+	s := withDP(small(3), runsDP)
+	s.Rounds = 12
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, nil)
+	d := r.enrolled(3)
+	for rounds := range 2 {
+		r.play(d, rounds+1)
+		if err := r.c.ResetBudget("a test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.play(d, 3)
+	r.stop()
+	file := filepath.Join(dir, budget.File)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[bytes.IndexByte(b, '\n')+40] ^= 1
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Repair(dir); err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, dir, nil, nil)
+	r.waitState(BudgetSpent)
+	if err := r.c.ResetBudget("a test"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the new period", func() bool { m, _ := r.model(); return m.BudgetPeriod == 4 })
+	r.play(r.enrolled(3), 4)
 }
 
 // copyFiles replaces files of a folder by those of another.

@@ -58,15 +58,32 @@ func (c *Coordinator) checkProof(held *pb.SignedManifest) (version uint64, news 
 	if err != nil {
 		return 0, false
 	}
-	p := &proof{
-		Version: m.Version, Run: fmt.Sprintf("%x", m.Run), RunNumber: int(m.RunNumber), Round: int(m.Round),
-		Rollbacks: int(m.Rollbacks), LedgerLines: int(m.LedgerLines), LedgerHead: m.LedgerHead,
-		Period: int(m.BudgetPeriod),
-	}
+	p := proofOf(m)
 	if news = c.isNews(p); news {
 		c.noteProof(p)
 	}
 	return m.Version, news
+}
+
+func proofOf(m *pb.Manifest) *proof {
+	return &proof{
+		Version: m.Version, Run: fmt.Sprintf("%x", m.Run), RunNumber: int(m.RunNumber), Round: int(m.Round),
+		Rollbacks: int(m.Rollbacks), LedgerLines: int(m.LedgerLines), LedgerHead: m.LedgerHead,
+		Period: int(m.BudgetPeriod),
+	}
+}
+
+// checkOwn takes the folder's newest version for a proof if its ledger is another one: it was replaced by that of
+// another copy, and lacks what this folder has released.
+func (c *Coordinator) checkOwn() error {
+	m, err := c.manifest()
+	if err != nil {
+		return err
+	}
+	if p := proofOf(m); c.lacks(p) {
+		return c.keepProof(p)
+	}
+	return nil
 }
 
 // knowsLedger reports whether the ledger is, or continues, the one of a model.
@@ -112,23 +129,34 @@ func (c *Coordinator) takeProof() error {
 	p := c.shown
 	c.shown = nil
 	c.mu.Unlock()
-	if p != nil && c.isNews(p) && p.exceeds(c.proof) {
-		if err := c.st.PutJSON(proofKey, p); err != nil {
+	if p != nil && c.isNews(p) {
+		if err := c.keepProof(p); err != nil {
 			return err
 		}
-		c.proof = p
-		ledger, err := c.ledgerOf(c.settings()) // a reset writes into it
-		if err != nil {
-			return err
-		}
-		c.setLedger(ledger)
-		ledger.DropUnused()
-		c.opt.Warn(c.describeProof())
 	}
 	if c.proof == nil || c.outdated() {
 		return nil
 	}
 	return c.forgetProof()
+}
+
+// keepProof keeps a proof on disk, unless the one there shows more.
+func (c *Coordinator) keepProof(p *proof) error {
+	if c.outdated() && !p.exceeds(c.proof) {
+		return nil
+	}
+	if err := c.st.PutJSON(proofKey, p); err != nil {
+		return err
+	}
+	c.proof = p
+	ledger, err := c.ledgerOf(c.settings()) // a reset writes into it
+	if err != nil {
+		return err
+	}
+	c.setLedger(ledger)
+	ledger.DropUnused()
+	c.opt.Warn(c.describeProof())
+	return nil
 }
 
 // outdated reports whether the ledger lacks lines of a proven version.
@@ -145,16 +173,14 @@ func (c *Coordinator) forgetProof() error {
 			return err
 		}
 	}
-	if p.Version > c.models.Last() || !c.knowsLedger(uint64(p.LedgerLines), p.LedgerHead) {
-		err := c.republish(&models.Published{
-			Run: p.Run, RunNumber: p.RunNumber, Version: p.Version, Round: p.Round, Rollbacks: p.Rollbacks,
-		})
-		if err != nil {
-			return err
-		}
-		c.opt.Warn(fmt.Sprintf("training resumes after round %d, and versions continue at %d", c.models.Round(),
-			c.models.Last()))
+	err := c.republish(&models.Published{
+		Run: p.Run, RunNumber: p.RunNumber, Version: p.Version, Round: p.Round, Rollbacks: p.Rollbacks,
+	})
+	if err != nil {
+		return err
 	}
+	c.opt.Warn(fmt.Sprintf("training resumes after round %d, and versions continue at %d", c.models.Round(),
+		c.models.Last()))
 	if err := c.st.PutJSON(proofKey, nil); err != nil {
 		return err
 	}
@@ -168,23 +194,16 @@ func (c *Coordinator) stopsTree(p *proof) bool {
 	return p != nil && c.isTree() && !c.knowsLedger(uint64(p.LedgerLines), p.LedgerHead)
 }
 
-// describeProof says what a device has shown.
+// describeProof says what the proof shows.
 func (c *Coordinator) describeProof() string {
-	if last := c.models.Last(); c.proof.Version > last {
-		return fmt.Sprintf("a device holds version %d of the model, and the newest in the state folder is %d: the "+
-			"folder is older than what was released", c.proof.Version, last)
-	}
-	return fmt.Sprintf("a device holds a version %d of the model that this state folder did not release: another "+
-		"copy of the folder was running", c.proof.Version)
+	return fmt.Sprintf("version %d of the model was released, and this state folder does not know it: the folder is "+
+		"older than what was released, or another copy of it was running", c.proof.Version)
 }
 
 // outdatedMessage says what to do about a ledger that lacks lines.
 func (c *Coordinator) outdatedMessage() string {
-	way := "stop the coordinator and copy the newest ledger.jsonl and released.json into its folder, or run " +
-		"tacit admin restore with a newer backup, or "
-	if c.proof.Version <= c.models.Last() {
-		way = "stop the other copy; then "
-	}
-	return fmt.Sprintf("%s; its privacy ledger lacks what was released, so nothing more is released: %s%s",
-		c.describeProof(), way, resetHint)
+	return c.describeProof() + "; its privacy ledger lacks what was released, so nothing more is released. If this " +
+		"folder was restored and has released no round since, stop the coordinator and copy the newest ledger.jsonl " +
+		"and released.json into its folder, or run tacit admin restore with a newer backup. Otherwise stop the other " +
+		"copy; " + resetHint
 }

@@ -122,6 +122,10 @@ func (c *Coordinator) ResetBudget(reason string) error {
 			"budget requires 1 to %d bytes of valid UTF-8, and the ledger keeps them for ever", reason, len(reason),
 			maxReason))
 	}
+	m, err := c.manifest()
+	if err != nil {
+		return err
+	}
 	var proven *proof
 	stopped := ""
 	if err := errors.Join(c.st.GetJSON(proofKey, &proven), c.st.GetJSON(stoppedKey, &stopped)); err != nil {
@@ -129,12 +133,16 @@ func (c *Coordinator) ResetBudget(reason string) error {
 	}
 	continues := c.models.Round() < c.settings().Rounds && !c.requests.ends(c.runHex()) && stopped == "" &&
 		!c.stopsTree(proven)
-	// Devices accept no lower period than they know, so a restored folder has to get beyond the proven one.
+	// Devices accept no lower period than they know, so the new one has to get beyond those of all known versions.
+	known, lost := int(m.BudgetPeriod), false
+	if proven != nil {
+		known, lost = max(known, proven.Period), c.lacks(proven)
+	}
 	for {
-		if err := b.Reset(reason, c.now(), continues); err != nil {
+		if err := b.Reset(reason, c.now(), continues, lost); err != nil {
 			return err
 		}
-		if period, _ := b.Period(); proven == nil || period > proven.Period {
+		if period, _ := b.Period(); period > known {
 			break
 		}
 	}
@@ -142,11 +150,20 @@ func (c *Coordinator) ResetBudget(reason string) error {
 	return nil
 }
 
-// noteReset notes a reset that no version tells devices of, because the coordinator was killed.
-func (c *Coordinator) noteReset() error {
+// manifest is that of the newest version.
+func (c *Coordinator) manifest() (*pb.Manifest, error) {
 	m := &pb.Manifest{}
 	if err := proto.Unmarshal(c.models.Signed().GetBody(), m); err != nil {
-		return fmt.Errorf("version %d: the manifest is corrupt: %w", c.models.Last(), err)
+		return nil, fmt.Errorf("version %d: the manifest is corrupt: %w", c.models.Last(), err)
+	}
+	return m, nil
+}
+
+// noteReset notes a reset that no version tells devices of, because the coordinator was killed.
+func (c *Coordinator) noteReset() error {
+	m, err := c.manifest()
+	if err != nil {
+		return err
 	}
 	if period, _ := c.budget.Period(); period > int(m.BudgetPeriod) {
 		c.requests.noteReset()

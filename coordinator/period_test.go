@@ -404,7 +404,7 @@ func (r *harness) resetOffline() {
 	r.t.Helper()
 	b, err := budget.Open(r.dir, hex.EncodeToString(r.c.identity.id[:]))
 	if err == nil {
-		err = errors.Join(b.Reset("a test", time.Now(), true), b.Close())
+		err = errors.Join(b.Reset("a test", time.Now(), true, false), b.Close())
 	}
 	if err != nil {
 		r.t.Fatal(err)

@@ -158,6 +158,9 @@ func (c *Coordinator) resumeAt(v, newest *models.Version) error {
 	if err := c.noteContinues(v); err != nil {
 		return err
 	}
+	if err := c.checkOwn(); err != nil {
+		return err
+	}
 	if err := errors.Join(c.recoverFrom(v), c.noteReset()); err != nil {
 		return err
 	}

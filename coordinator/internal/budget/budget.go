@@ -117,11 +117,11 @@ func (b *Budget) BeginRun(run string, number int) error {
 }
 
 // Reset begins a budget period. No entry from before pays for a release in it. inRun says that the
-// newest run continues.
-func (b *Budget) Reset(reason string, now time.Time, inRun bool) error {
+// newest run continues, and lost that entries of the period before are missing.
+func (b *Budget) Reset(reason string, now time.Time, inRun, lost bool) error {
 	b.paying.Lock()
 	defer b.paying.Unlock()
-	if err := b.ledger.Reset(round.Reset{Reason: reason, At: now}, inRun); err != nil {
+	if err := b.ledger.Reset(round.Reset{Reason: reason, At: now}, inRun, lost); err != nil {
 		return err
 	}
 	b.mu.Lock()

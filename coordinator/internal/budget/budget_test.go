@@ -144,7 +144,7 @@ func TestAResetDropsUnusedEntries(t *testing.T) {
 	if b.Unused() != 2 || total(b.Events()) != 0 || total(b.All()) != 2 {
 		t.Fatalf("%d unused, %d of %d seen", b.Unused(), total(b.Events()), total(b.All()))
 	}
-	if err := b.Reset("consent renewed", time.Unix(1e9, 0), true); err != nil {
+	if err := b.Reset("consent renewed", time.Unix(1e9, 0), true, false); err != nil {
 		t.Fatal(err)
 	}
 	reclaim(t, b, start, *salts, false) // of the period before
@@ -171,7 +171,7 @@ func TestTheCostSinceALine(t *testing.T) {
 		}
 		spend()
 		spend()
-		if err := b.Reset("test", time.Unix(1e9, 0), false); err != nil {
+		if err := b.Reset("test", time.Unix(1e9, 0), false, false); err != nil {
 			t.Fatal(err)
 		}
 		from = append(from, b.Lines()) // enrolled between the reset and the next release
@@ -198,7 +198,7 @@ func TestTheCostSinceALine(t *testing.T) {
 		// Another adjacency after another reset: the costs add up, each at half of delta.
 		other := release(1)
 		other.Adjacency = account.ReplaceOne
-		if err := errors.Join(b.Reset("test", time.Unix(2e9, 0), false), b.Spend(other)); err != nil {
+		if err := errors.Join(b.Reset("test", time.Unix(2e9, 0), false, false), b.Spend(other)); err != nil {
 			t.Fatal(err)
 		}
 		one, _ := account.Epsilon(0.5e-6, o, release(1))
@@ -239,7 +239,7 @@ func TestADamagedLedgerHasOneWayOut(t *testing.T) {
 	if !b.Lost() || b.Check(3) != nil {
 		t.Errorf("lost %t, %v", b.Lost(), b.Check(3))
 	}
-	if err := b.Reset("no backup was left", time.Unix(1e9, 0), false); err != nil || b.Lost() {
+	if err := b.Reset("no backup was left", time.Unix(1e9, 0), false, false); err != nil || b.Lost() {
 		t.Errorf("after a reset: %v, lost %t", err, b.Lost())
 	}
 	before := b.EpsilonSince(1, 1e-6, account.Options{})
@@ -270,7 +270,7 @@ func TestTheCostOfThePeriodIsRemembered(t *testing.T) {
 	if got := b.Epsilon(1e-5, account.Options{}); got == 42 {
 		t.Error("another delta costs the same")
 	}
-	if err := b.Reset("test", time.Unix(1e9, 0), false); err != nil {
+	if err := b.Reset("test", time.Unix(1e9, 0), false, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.Epsilon(1e-6, account.Options{}); got != 0 {

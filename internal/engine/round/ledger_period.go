@@ -40,8 +40,9 @@ func (l *Ledger) follow(e *entry) {
 		}
 	case e.Begins > 0:
 		l.run, l.runs = e.Run, append(l.runs, e.Run)
-	case e.Lost:
-		l.period.lost, l.lostLine = true, e.N
+	}
+	if e.Lost {
+		l.period.lost, l.lostLine = e.Reset == nil, e.N
 	}
 }
 
@@ -58,14 +59,15 @@ func (l *Ledger) BeginRun(run string, number int) error {
 	return l.append(entry{Run: run, Begins: number})
 }
 
-// Reset begins a budget period. inRun says that the newest run continues in it.
-func (l *Ledger) Reset(r Reset, inRun bool) error {
+// Reset begins a budget period. inRun says that the newest run continues in it; lost, that the ledger lacks releases
+// that another copy of it has.
+func (l *Ledger) Reset(r Reset, inRun, lost bool) error {
 	if r.Reason == "" {
 		return errors.New("a reset of the privacy budget requires a reason")
 	}
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	e := entry{Reset: &Reset{r.Reason, r.At.UTC().Truncate(time.Second)}}
+	e := entry{Link: chainlog.Link{Lost: lost}, Reset: &Reset{r.Reason, r.At.UTC().Truncate(time.Second)}}
 	if inRun {
 		e.Run = l.run
 	}

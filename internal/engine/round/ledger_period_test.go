@@ -29,7 +29,7 @@ func twoPeriods(t *testing.T) (path string, b []byte) {
 	}
 	must(l.BeginRun("a", 1), l.Spend(release(1)), l.Spend(release(1)))
 	must(l.BeginRun("b", 2), l.BeginRun("b", 2), l.Spend(release(2)))
-	must(l.Reset(Reset{"the consent was renewed", time.Unix(1e9, 5)}, true), l.Spend(other))
+	must(l.Reset(Reset{"the consent was renewed", time.Unix(1e9, 5)}, true, false), l.Spend(other))
 	must(l.BeginRun("c", 3), l.Spend(other), l.Spend(other), l.Close())
 	b, err := os.ReadFile(path)
 	must(err)
@@ -59,10 +59,10 @@ func TestAResetBeginsABudgetPeriod(t *testing.T) {
 			t.Errorf("run %s has %d releases, want %d", run, got, want)
 		}
 	}
-	if err := l.Reset(Reset{At: time.Unix(1, 0)}, false); err == nil {
+	if err := l.Reset(Reset{At: time.Unix(1, 0)}, false, false); err == nil {
 		t.Error("a reset without a reason is accepted")
 	}
-	if err := l.Reset(Reset{"again", time.Unix(1, 0)}, false); err != nil || rounds(l.Events()) != 0 {
+	if err := l.Reset(Reset{"again", time.Unix(1, 0)}, false, false); err != nil || rounds(l.Events()) != 0 {
 		t.Errorf("%v, and then %d releases", err, rounds(l.Events()))
 	}
 	if number, runs = l.Period(); number != 3 || runs != 0 {
@@ -116,7 +116,7 @@ func TestARepairedLedgerSaysThatLinesWereLost(t *testing.T) {
 		if !l.Lost() || l.Len() != 12 {
 			t.Errorf("%s: %d lines, lost %t", name, l.Len(), l.Lost())
 		}
-		if err := l.Reset(Reset{"restored by hand", time.Unix(1, 0)}, false); err != nil || l.Lost() {
+		if err := l.Reset(Reset{"restored by hand", time.Unix(1, 0)}, false, false); err != nil || l.Lost() {
 			t.Errorf("%s: after a reset: %v, lost %t", name, err, l.Lost())
 		}
 		l.Close()
