@@ -175,7 +175,7 @@ func TestRejectsImpossibleServerFlags(t *testing.T) {
 		"--max-interval 0s":       "--max-interval 0s: must be above 0s",
 		"--connections 0":         "--connections 0: must be 1 or more",
 		"--address-connections 0": "--address-connections 0: must be 1 or more",
-		"--runs 0":                "--runs 0: must be 1 or more",
+		"--runs 0 -d world":       "--runs 0: must be 1 or more",
 		"--cert x":                "--cert and --cert-key must be set together",
 		"--cert-key x":            "--cert and --cert-key must be set together",
 		"--schedule now":          "--schedule",
