@@ -99,15 +99,6 @@ const settleTime = 10 * time.Second
 // silentFor is how long a command prints nothing before it says what it waits for.
 const silentFor = 2 * time.Second
 
-// waiting prints what a call waits for, if it takes longer than silentFor. The caller calls stop after it.
-func (a *app) waiting(text string) (stop func() bool) {
-	return time.AfterFunc(silentFor, func() {
-		if !a.quiet {
-			fmt.Fprintln(a.err, "waiting for "+text)
-		}
-	}).Stop
-}
-
 // settle waits until the coordinator has done what was requested, or settleTime has passed. It returns the state
 // then. After silentFor it says what it waits for.
 func (a *app) settle(ctx context.Context, admin *coordinator.AdminClient, s *coordinator.Status,

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -57,5 +61,16 @@ func TestServeRefusesSettingsOfNoRun(t *testing.T) {
 	for _, words := range []string{"--devices 3", "--deadline 20s", "--name x", "--count-items", "--readout 3"} {
 		rejected(t, "the settings of a run need its items",
 			append([]string{"serve", "--state", t.TempDir()}, strings.Fields(words)...)...)
+	}
+}
+
+// A device that knows no coordinator leaves no state file behind.
+func TestAFailedStartLeavesNoDevice(t *testing.T) {
+	t.Setenv("TACIT_STATE", t.TempDir())
+	state := filepath.Join(t.TempDir(), "d.state")
+	rejected(t, "no coordinator given", "device", "--once", "--state", state, "--history",
+		writeTemp(t, "h.csv", "item\na\n"))
+	if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a state file: %v", err)
 	}
 }

@@ -96,7 +96,7 @@ func (a *app) beginNext(c *cobra.Command, admin *coordinator.AdminClient, before
 			return err
 		}
 	}
-	stop := a.waiting("the coordinator to begin the run")
+	stop := a.sayLater("waiting for the coordinator to begin the run")
 	s, err := admin.BeginNext(c.Context(), changes, items, opt.Features)
 	stop()
 	if err != nil {
@@ -331,6 +331,9 @@ func (a *app) adminExport() *cobra.Command {
 	c := a.adminCommand("export", "Write the tables and the catalogue of a model to a zip file",
 		"  tacit admin export -o model.zip --as csv", noArgs,
 		func(ctx context.Context, admin *coordinator.AdminClient, _ []string) error {
+			if _, err := os.Stat(filepath.Dir(out)); err != nil {
+				return input(fmt.Errorf("--out %s: folder %s not found", out, filepath.Dir(out)), "")
+			}
 			f, err := os.CreateTemp(filepath.Dir(out), ".export-*")
 			if err != nil {
 				return err

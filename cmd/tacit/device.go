@@ -331,16 +331,18 @@ func (f *deviceFlags) open(path string, file *statefile.File) (*device.Device, *
 		Deterministic: f.deterministic, HoldOut: !f.noHoldOut, Duty: f.duty,
 		Eligible: func() (bool, string) { return f.moment.Met(os.DirFS("/")) },
 	}
-	peek, err := device.Open(device.Options{
-		Store: opt.Store, Blobs: opt.Blobs, Workspace: opt.Workspace,
-		Deterministic: true,
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	about, err := peek.About()
-	if err != nil {
-		return nil, nil, err
+	about := &device.About{}
+	if file.Exists() { // otherwise an error leaves no state file behind
+		peek, err := device.Open(device.Options{
+			Store: opt.Store, Blobs: opt.Blobs, Workspace: opt.Workspace,
+			Deterministic: true,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if about, err = peek.About(); err != nil {
+			return nil, nil, err
+		}
 	}
 	w, err := f.findCoordinator(about)
 	if err != nil {

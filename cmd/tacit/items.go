@@ -91,7 +91,7 @@ func readItems(r io.Reader, name string) ([]*pb.Item, error) {
 			break
 		}
 		if err != nil {
-			return nil, input(fmt.Errorf("%s: %w", name, err), itemsHint)
+			return nil, input(fmt.Errorf("%s: %w", name, err), "fields with quotes or commas must be in double quotes")
 		}
 		if head == nil {
 			if head, err = itemsHead(f); err != nil {
@@ -105,7 +105,7 @@ func readItems(r io.Reader, name string) ([]*pb.Item, error) {
 			err = fmt.Errorf("item %q is already in line %d", it.Id, before)
 		}
 		if err != nil {
-			return nil, input(fmt.Errorf("line %d of %s: %w", line, name, err), itemsHint)
+			return nil, input(fmt.Errorf("line %d of %s: %w", line, name, err), "correct the line; nothing was changed")
 		}
 		seen[it.Id] = line
 		out = append(out, it)
@@ -155,7 +155,7 @@ func itemOf(head, f []string) (*pb.Item, error) {
 				it.Retired = true
 			case "", "false", "0", "no":
 			default:
-				return nil, fmt.Errorf("retired = %q: must be true, false or empty", value)
+				return nil, fmt.Errorf("retired = %q: must be true, 1, yes, false, 0, no or empty", value)
 			}
 		default:
 			if value != "" {

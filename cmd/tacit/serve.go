@@ -431,6 +431,9 @@ func (a *app) writeServing(w *localAccess, f *serveFlags, c *coordinator.Coordin
 	if s.Method != "" {
 		fmt.Fprintf(a.out, "run          %s, %d items, devices: %s, round %d of %d\n", s.Name, s.Items,
 			enrolment(&s), s.Round, s.Rounds)
+		if f.schedule == "" {
+			fmt.Fprintf(a.out, "schedule     none: the folder does not keep --schedule\n")
+		}
 	} else {
 		fmt.Fprintf(a.out, "run          none yet\n\n"+
 			"  tacit fleet -d world            # starts one with simulated devices; use another terminal\n"+

@@ -68,6 +68,9 @@ func readConfig(c *cobra.Command, path string) (words []string, err error) {
 		if err := setFlag(c.Flags(), f, tree[key]); err != nil {
 			return nil, input(fmt.Errorf("%s: %s = %v: %w", place(path, b, key), key, tree[key], err), "")
 		}
+		if s, ok := f.Value.(*setting); ok {
+			s.from = place(path, b, key)
+		}
 	}
 	return words, nil
 }

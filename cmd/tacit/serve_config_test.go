@@ -69,6 +69,7 @@ func TestServeRejectsBadConfiguration(t *testing.T) {
 		"devices = 1\ndevices = 2":         "line 2",
 		"[params]\n[other]\nx = 1":         `unknown key "other"`,
 		"log-level = 'loud'\nlisten='x:0'": "--log-level loud",
+		"data='world'\nrounds = 'two'":     "line 2 of",
 		"rounds = 5":                       "the settings of a run need its items",
 	} {
 		rejected(t, want, "serve", "--state", filepath.Join(t.TempDir(), "s"), "--config", writeTemp(t, "c.toml", text))

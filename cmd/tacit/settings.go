@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -43,8 +44,8 @@ func protocolsText() string {
 	return b.String()
 }
 
-// setting is the value of a flag that sets a setting.
-type setting struct{ text, kind string }
+// setting is the value of a flag that sets a setting. from is its place in a file; empty for a command line.
+type setting struct{ text, kind, from string }
 
 func (s *setting) String() string { return s.text }
 func (s *setting) Type() string   { return s.kind }
@@ -86,7 +87,8 @@ func paramFlags(fs *pflag.FlagSet, v any, except ...string) func() []experiment.
 		var out []experiment.Setting
 		fs.Visit(func(f *pflag.Flag) {
 			if v, ok := values[f.Name]; ok {
-				out = append(out, experiment.Setting{Key: f.Name, Value: v.text, From: "flag --" + f.Name})
+				from := cmp.Or(v.from, "flag --"+f.Name)
+				out = append(out, experiment.Setting{Key: f.Name, Value: v.text, From: from})
 			}
 		})
 		return out
