@@ -69,6 +69,9 @@ func TestAbsentDevicesOfMaskedRoundsSpendNoBudget(t *testing.T) {
 		o.timer = func(time.Duration) (<-chan time.Time, func() bool) { return up, func() bool { return true } }
 	})
 	d := r.enrolled(14)
+	for _, h := range d {
+		h.check()
+	}
 	for tried := 1; tried <= attemptsInARow; tried++ {
 		up <- time.Now() // nobody came
 		if tried == 1 {
@@ -221,7 +224,9 @@ func TestARunWaitsForDevicesThatSleep(t *testing.T) {
 					r.paid())
 			}
 		}
-		end() // the first run: all have just enrolled
+		r.waitState(WaitingForCheckIns) // all have enrolled, and nobody has checked in
+		checkIn(0, 1, 2, 3, 4, 5)
+		end()
 		sleep()
 		if err := r.c.BeginNext(); err != nil {
 			t.Fatal(err)
@@ -245,4 +250,35 @@ func TestARunWaitsForDevicesThatSleep(t *testing.T) {
 		end()
 		r.stop()
 	}
+}
+
+// Saved times of check-ins do not tell who is there: after a start, with a clock that was ahead or with a long
+// deadline, a round waits for check-ins. Enrolments without a check-in do not delay those who are there.
+func TestOnlyCheckInsSinceTheStartCount(t *testing.T) {
+	t.Parallel()
+	s := withDP(small(6), "epsilon=50,delta=1e-3,clip=0.5")
+	s.Rounds, s.Minimum, s.Deadline = 3, 0.5, 20*time.Minute
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, &s, func(o *Options) {
+		o.Now = func() time.Time { return time.Now().Add(24 * time.Hour) }
+	})
+	r.play(r.enrolled(6), 1)
+	if err := r.c.devices.SaveSeen(r.c.now()); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	r = open(t, dir, nil, nil)
+	r.waitState(WaitingForCheckIns)
+	if r.paid() != 1 || r.c.collection.OpenRound() != nil {
+		t.Errorf("%d rounds are paid for, want 1; nobody is there", r.paid())
+	}
+	for i := range 10 {
+		if _, err := r.newDevice(1000 + i).enrol(r.token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, h := range r.enrolled(6)[:3] {
+		h.check()
+	}
+	waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
 }

@@ -23,8 +23,8 @@ import (
 //   - without sampling every active device may take part.
 //
 // A round that few devices can take part in costs as much as one with all of them. So with a privacy guarantee it
-// begins only if the least share (Settings.Minimum) of the planned devices is active, and the same share of
-// the active ones is there: see lacksCheckIns.
+// begins only if the least share (Settings.Minimum) of the planned devices is there, and the same share of the
+// active ones that were heard of since the start: see lacksCheckIns.
 
 // sampled reports whether the privacy guarantee claims that the cohort is a secret random sample.
 func (c *Coordinator) sampled() bool {
@@ -86,9 +86,9 @@ func (c *Coordinator) lacksCheckIns() (State, string) {
 	if c.awaited.IsZero() {
 		c.awaited = now
 	}
-	active := len(c.devices.Active(now))
-	required := max(1, c.minShare(active))
-	here := c.devices.Expected(c.awaited, now, max(s.Deadline, 2*c.pollEvery(active)))
+	within := max(s.Deadline, 2*c.pollEvery(c.devices.ActiveCount()))
+	here, heard := c.devices.Expected(c.awaited, now, within)
+	required := max(1, c.minShare(s.Devices), c.minShare(heard))
 	if here >= required {
 		return Training, ""
 	}

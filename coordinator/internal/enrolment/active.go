@@ -127,27 +127,25 @@ func (r *Registry) Missed(cohort []uint32, since, now time.Time) (expected bool)
 	return expected
 }
 
-// Expected counts the active devices that were heard of at a time or later, or that were told to check in
-// within an interval from now. A device that has just enrolled was told to come at once. One that is late
-// counts when it checks in.
-func (r *Registry) Expected(since, now time.Time, within time.Duration) (n int) {
+// Expected counts the active devices that this process has heard of, and those of them that are there: heard of
+// at a time or later, or told to check in within an interval from now. One that is late counts when it checks in.
+// What was saved before a start, and an enrolment without a check-in, prove nothing about who is there.
+func (r *Registry) Expected(since, now time.Time, within time.Duration) (here, heard int) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	at := now.UnixNano()
 	for _, id := range r.active.ids {
 		d := r.devices[id]
-		if d.barred != "" || !d.isActive(at) {
+		told := d.told.Load()
+		if told == 0 || d.barred != "" || !d.isActive(at) {
 			continue
 		}
-		told := d.told.Load()
-		if told == 0 {
-			told = d.due.Load()
-		}
+		heard++
 		if d.seen.Load() >= since.UnixNano() || at <= told && told <= now.Add(within).UnixNano() {
-			n++
+			here++
 		}
 	}
-	return n
+	return here, heard
 }
 
 // ActiveCount is the number of active devices when they were last counted, or of all enrolled ones if that has
