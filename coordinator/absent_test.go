@@ -263,7 +263,7 @@ func TestOnlyCheckInsSinceTheStartCount(t *testing.T) {
 		o.Now = func() time.Time { return time.Now().Add(24 * time.Hour) }
 	})
 	r.play(r.enrolled(6), 1)
-	if err := r.c.devices.SaveSeen(r.c.now()); err != nil {
+	if err := r.c.devices.SaveSeen(r.c.now(), true); err != nil {
 		t.Fatal(err)
 	}
 	r.stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -45,7 +46,12 @@ func (c *Coordinator) Devices(from uint32, limit int) DeviceList {
 		out.Next = all[limit].ID
 		all = all[:limit]
 	}
+	secret := c.begun() && c.sampled()
 	for _, d := range all {
+		if secret && d.LastSeen != nil { // a report moves it: to the second, it would tell who is in the sample
+			hour := d.LastSeen.Truncate(time.Hour)
+			d.LastSeen = &hour
+		}
 		listed := ListedDevice{DeviceInfo: d}
 		if epsilon, ok := c.DeviceEpsilon(d.ID); ok {
 			listed.Epsilon = &epsilon

@@ -95,10 +95,18 @@ func (c *Coordinator) roundInterval(now time.Time) time.Duration {
 		return max(wait, deadline-taken)
 	}
 	left := average - taken
-	if left < 0 { // the number of reports would say more, and is secret under a privacy guarantee
+	if done, expected := open.Progress(); done > expected/8 && !c.settings().DP.On() {
+		// What is missing, at the rate so far. With a privacy guarantee the number of reports is secret.
+		rest := taken * time.Duration(max(expected-done, 0)) / time.Duration(done)
+		if left < 0 || rest < left {
+			left = rest
+		}
+		return max(wait, min(left, deadline/2))
+	}
+	if left < 0 {
 		left = taken / 4
 	}
-	return max(wait, min(left*3/4, deadline/2))
+	return max(wait, min(left/2, deadline/2))
 }
 
 // pollEvery is how often a device may ask, so that all of them together do not exceed the rate.

@@ -173,7 +173,9 @@ func TestReadOnlyOperatorsDoNotSeeTheSample(t *testing.T) {
 	s := withDP(small(8), "epsilon=50,delta=1e-3,clip=0.5")
 	s.Cohort, s.Deadline = round.Cohort{Kind: "count", Count: 4}, time.Minute
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	r.enrolled(8)
+	for _, h := range r.enrolled(8) {
+		h.check()
+	}
 	waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })
 	token, err := r.c.admin.operators.Add("viewer", true, r.c.now())
 	if err != nil {
@@ -202,6 +204,11 @@ func TestReadOnlyOperatorsDoNotSeeTheSample(t *testing.T) {
 	code, text := get("status")
 	if code != http.StatusOK || !strings.Contains(text, `"expected":0`) {
 		t.Errorf("status: %d %s", code, text)
+	}
+	for _, d := range r.c.Devices(0, 10).Devices { // a report moves the time
+		if !d.LastSeen.Equal(d.LastSeen.Truncate(time.Hour)) {
+			t.Errorf("device %d was seen at %v", d.ID, d.LastSeen)
+		}
 	}
 	if all := r.metrics(); all["tacit_round_reports"] != nil || all["tacit_round_reports_expected"] != nil {
 		t.Error("the metrics show the sample")

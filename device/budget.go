@@ -55,6 +55,9 @@ func (s *spending) checkPlan(g *Guarantee) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %w", ErrGuarantee, fmt.Errorf(format, args...))
 	}
+	if g.On() && g.Period == 0 {
+		return refuse("a privacy policy without a budget period")
+	}
 	if g.On() && g.Run > g.Runs {
 		return refuse("run %d of budget period %d: the guarantee covers %d", g.Run, g.Period, g.Runs)
 	}
@@ -128,7 +131,10 @@ func (s *spending) mayReport(t *pb.Task, v *vetted) error {
 			return weaker("it has answered %d evaluations in this budget period: the guarantee covers %d", s.Evaluated,
 				most)
 		}
-		return nil
+		if k == nil || k.Policy.Metrics == 0 {
+			return nil
+		}
+		return within(k, s.Answered.with(k.MetricEvent()), "an evaluation")
 	}
 	if err := s.covers(t, v); err != nil {
 		return err
@@ -153,12 +159,17 @@ func (s *spending) covers(t *pb.Task, v *vetted) error {
 	if err != nil {
 		return err
 	}
-	switch ok, err := k.Covers(all...); {
+	return within(k, all, fmt.Sprintf("a report in round %d", t.Round+1))
+}
+
+// within returns an error if the answers of a budget period cost more than the guarantee covers.
+func within(k *privacy.Stack, answered events, added string) error {
+	switch ok, err := k.Covers(answered...); {
 	case err != nil:
-		return fmt.Errorf("cannot compute the cost of a report: %w", err)
+		return fmt.Errorf("cannot compute the cost of %s: %w", added, err)
 	case !ok:
-		return weaker("with a report in round %d its answers in this budget period cost more than epsilon %.4g, which "+
-			"the guarantee covers", t.Round+1, k.Limit())
+		return weaker("with %s its answers in this budget period cost more than epsilon %.4g, which the guarantee "+
+			"covers", added, k.Limit())
 	}
 	return nil
 }

@@ -196,3 +196,35 @@ func TestTallyOfTrees(t *testing.T) {
 		t.Errorf("a run of which every version was adopted costs epsilon %g instead of %g", is, want)
 	}
 }
+
+// The operator may set the noise: then epsilon also limits evaluations.
+func TestEvaluationsCountAgainstEpsilon(t *testing.T) {
+	f := newFake(t, "pfedrec", 20, "dim", "4")
+	f.spec.Policy, f.spec.Cohort, f.spec.Evaluations = "epsilon=8,noise=1,metrics=1", "all", 4
+	f.spec.Rounds, f.plan.Rounds = 6, 6
+	v := &vetted{spec: f.spec, plan: f.plan}
+	k, err := v.guarantee()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, answers := spending{}, 0
+	for _, kind := range []pb.Kind{pb.Kind_TRAIN, pb.Kind_EVALUATE} {
+		for s.noteReport(&pb.Task{Kind: kind, Run: f.run}, v) == nil {
+			answers++
+		}
+	}
+	r, err := account.Epsilon(k.Delta, k.Options(), s.Answered...)
+	if err != nil || answers == 0 || r.Epsilon > k.Limit()*(1+1e-6) {
+		t.Errorf("%d answers cost epsilon %v of %v (%v)", answers, r.Epsilon, k.Limit(), err)
+	}
+}
+
+// A privacy policy has a budget period, so that the first period is not a second budget.
+func TestAPolicyHasABudgetPeriod(t *testing.T) {
+	f, members := start(t, "pfedrec", 1, "dim", "4")
+	f.protect("epsilon=2", "all")
+	f.edit = func(m *pb.Manifest) { m.BudgetPeriod, m.RunInPeriod = 0, 1 }
+	if out := f.offer(t, members[0], 0); out.Action == "trained" || !strings.Contains(out.Reason, "budget period") {
+		t.Errorf("period 0: %s, %s", out.Action, out.Reason)
+	}
+}

@@ -27,7 +27,7 @@ type Limits struct {
 	// eighth of it is for calls of at most 4 KiB. One address gets at most half of either part.
 	BodyMemory int
 	// Unenrolled is the number of concurrent calls without an enrolled key whose bodies are being read;
-	// default 1024, and AddressUnenrolled from one address; default 32. If there are more, the oldest ends.
+	// default 1024, and AddressUnenrolled from one address; default 256. If there are more, the oldest ends.
 	Unenrolled, AddressUnenrolled int
 
 	// Conns is the number of concurrent connections; default 2048, and at most half of the file descriptors
@@ -61,7 +61,7 @@ func (l *Limits) complete() error {
 	setDefault(&l.AdminBytes, 64<<20)
 	setDefault(&l.BodyMemory, 256<<20)
 	setDefault(&l.Unenrolled, 1024)
-	setDefault(&l.AddressUnenrolled, 32)
+	setDefault(&l.AddressUnenrolled, 256)
 	setDefault(&l.Conns, 2048)
 	if n := maxDescriptors(); n > 0 {
 		l.Conns = min(l.Conns, max(1, n/2))
