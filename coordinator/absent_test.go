@@ -42,7 +42,7 @@ func TestAbsentDevicesSpendNoBudget(t *testing.T) {
 	s := withDP(small(6), "epsilon=20,delta=1e-3,clip=0.5,min-devices=2")
 	s.Rounds, s.Deadline, s.Minimum = 1, 100*time.Millisecond, 0.01
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.enrolled(6)
+	d := r.onlyEnrolled(6)
 	r.absent("waiting for devices to check in")
 	for i, h := range d[:2] {
 		if i == 1 {
@@ -98,7 +98,7 @@ func TestARoundOfIndependentDrawsWaitsForACheckIn(t *testing.T) {
 	s.Cohort.Kind, s.Cohort.Share = "poisson", 0.5
 	s.Rounds, s.Deadline, s.Minimum = 3, 100*time.Millisecond, 0.01
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	d := r.enrolled(6)
+	d := r.onlyEnrolled(6)
 	for n := range 3 {
 		r.waitState(WaitingForCheckIns)
 		if st := r.c.Status(); st.Round != n || r.paid() != n {
@@ -277,7 +277,7 @@ func TestOnlyCheckInsSinceTheStartCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, h := range r.enrolled(6)[:3] {
+	for _, h := range r.onlyEnrolled(6)[:3] {
 		h.check()
 	}
 	waitFor(t, "the round", func() bool { return r.c.collection.OpenRound() != nil })

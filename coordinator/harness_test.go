@@ -215,6 +215,17 @@ func (h *testDevice) enrol(token string, wants ...uint32) (*pb.EnrolResponse, er
 // enrolled are devices 0 to n-1, enrolled.
 func (r *harness) enrolled(n int) []*testDevice {
 	r.t.Helper()
+	out := r.onlyEnrolled(n)
+	for _, h := range out { // as if each had checked in
+		r.c.devices.Seen(h.id, r.c.now(), testInterval)
+	}
+	r.c.requests.notify()
+	return out
+}
+
+// onlyEnrolled returns n devices that have not checked in.
+func (r *harness) onlyEnrolled(n int) []*testDevice {
+	r.t.Helper()
 	out := make([]*testDevice, n)
 	var wg sync.WaitGroup
 	for i := range out {
