@@ -64,7 +64,7 @@ func TestStatusSaysThatEntriesOfTheLedgerWereLost(t *testing.T) {
 
 // A round whose cohort is a secret sample has no number of reports to print.
 func TestSecretSampleHasNoCountOfReports(t *testing.T) {
-	s := &coordinator.Status{RunStatus: coordinator.RunStatus{Rounds: 2}}
+	s := &coordinator.Status{State: coordinator.Training, RunStatus: coordinator.RunStatus{Rounds: 2}}
 	if got, want := inProgress(s), "round 1 of 2, which is in progress"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
