@@ -168,6 +168,7 @@ func TestAShortLedgerIsRefused(t *testing.T) {
 	for name, change := range map[string]func(b []byte) []byte{
 		"a line less": func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] },
 		"empty":       func(b []byte) []byte { return nil },
+		"half a line": func(b []byte) []byte { return b[:20] },
 		"a bit":       func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
 	} {
 		copied := copyDir(t, dir)
@@ -183,6 +184,25 @@ func TestAShortLedgerIsRefused(t *testing.T) {
 	}
 	if _, err := tryOpen(t, dir, nil, nil); err == nil {
 		t.Error("without its ledger it opens")
+	}
+}
+
+// A crash while the ledger is created leaves half of its first line: nothing was released, so a run can begin.
+func TestARunBeginsAfterHalfAFirstLine(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	r := open(t, dir, nil, nil)
+	if err := os.WriteFile(filepath.Join(dir, budget.File), []byte(`{"n":0,"before":"","has`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := withDP(small(3), "epsilon=20,delta=1e-3,clip=0.5")
+	if err := r.c.BeginRun(&s, stock(10)); err != nil {
+		t.Fatal(err)
+	}
+	r.play(r.enrolled(3), 1)
+	r.stop()
+	if r = open(t, dir, nil, nil); r.paid() != 1 {
+		t.Errorf("%d releases are paid for, want 1", r.paid())
 	}
 }
 

@@ -71,9 +71,7 @@ func OpenLedger(path, owner string, costliest ...account.Event) (*Ledger, error)
 	}
 	l.log = log
 	switch {
-	case log.Lines == 0 && log.Torn:
-		err = fmt.Errorf("%s: %w", path, errCorrupt)
-	case log.Lines == 0:
+	case log.Lines == 0: // half a first line has paid for nothing: it only names the owner
 		err = l.append(entry{Owner: owner})
 	case log.Torn: // it is unknown whether the release of half a line was made, so it counts
 		e := entry{Run: l.run}
