@@ -86,20 +86,27 @@ func TestIdleDevicesCheckInRarely(t *testing.T) {
 	}
 }
 
-// Between runs devices check in just after the next scheduled start.
-func TestDevicesCheckInAfterAScheduledStart(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2031, 5, 6, 2, 30, 0, 0, time.UTC)
+// openScheduled opens a coordinator with a run and the schedule daily@03:00, at a time that stands still.
+func openScheduled(t *testing.T, now time.Time) *Coordinator {
+	t.Helper()
 	c, err := Open(Options{
 		Dir: filepath.Join(t.TempDir(), "state"), Schedule: "daily@03:00", Now: func() time.Time { return now },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
 	if err := c.Begin(small(2), stock(10)); err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// Between runs devices check in just after the next scheduled start.
+func TestDevicesCheckInAfterAScheduledStart(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2031, 5, 6, 2, 30, 0, 0, time.UTC)
+	c := openScheduled(t, now)
 	c.progress.set(BetweenRuns, "")
 	for range 100 {
 		if after := c.after(now); after < 30*time.Minute || after > 31*time.Minute {
@@ -253,16 +260,7 @@ func TestDevicesWaitNoLongerThanARound(t *testing.T) {
 // If the clock is set, devices and the status follow the time of day, as the schedule does.
 func TestDevicesFollowAClockThatIsSet(t *testing.T) {
 	now := time.Date(2031, 5, 6, 2, 30, 0, 0, time.UTC)
-	c, err := Open(Options{
-		Dir: filepath.Join(t.TempDir(), "state"), Schedule: "daily@03:00", Now: func() time.Time { return now },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.Begin(small(2), stock(10)); err != nil {
-		t.Fatal(err)
-	}
+	c := openScheduled(t, now)
 	c.opt.wall = func() time.Time { return now.Add(-20*time.Minute + 24*time.Hour) } // 02:10 of the next day
 	c.progress.set(BetweenRuns, "")
 	if after := c.after(now); after < 50*time.Minute || after > 51*time.Minute {

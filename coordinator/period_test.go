@@ -256,6 +256,20 @@ func restoredFolder(t *testing.T, s Settings) (old, newest string, held *pb.Sign
 	return old, newest, held
 }
 
+// copyLedger replaces the ledger and the file of releases of a folder by those of another.
+func copyLedger(t *testing.T, from, to string) {
+	t.Helper()
+	for _, name := range []string{budget.File, models.PublishedFile} {
+		b, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func versionOf(t *testing.T, s *pb.SignedManifest) uint64 {
 	t.Helper()
 	m := &pb.Manifest{}
@@ -313,15 +327,7 @@ func TestARestoredFolderReleasesNothing(t *testing.T) {
 	r.stop()
 	reset := copyDir(t, old)
 	// One way out: the newest ledger and the file of releases.
-	for _, name := range []string{budget.File, models.PublishedFile} {
-		b, err := os.ReadFile(filepath.Join(newest, name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(old, name), b, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	copyLedger(t, newest, old)
 	r = open(t, old, nil, nil)
 	r.play(r.enrolled(3), 3)
 	if m, _ := r.model(); m.Version <= version || m.LedgerLines <= uint64(lines) || m.Rollbacks == 0 {
@@ -483,15 +489,7 @@ func TestTheNewestLedgerInAFolderOfAnEarlierRun(t *testing.T) {
 	r.waitState(Finished)
 	spent := *r.c.Budget().Epsilon
 	r.stop()
-	for _, name := range []string{budget.File, models.PublishedFile} {
-		b, err := os.ReadFile(filepath.Join(newest, name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(old, name), b, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	copyLedger(t, newest, old)
 	for range 2 {
 		r = open(t, old, nil, nil)
 		r.waitState(Finished)

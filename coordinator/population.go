@@ -75,8 +75,8 @@ func (c *Coordinator) minShare(devices int) int {
 // they were told to come in an hour when nothing was to do. With a privacy guarantee a round without them would
 // cost as much as one with them. A device is there if it checked in since the last round began, or since a round
 // became possible, or if it was told to check in before the deadline. The wait ends: each active device checks
-// in when it was told to, or becomes overdue. It depends on check-ins only, which reveal neither histories nor
-// which devices will be drawn.
+// in when it was told to, or becomes overdue, and then the round waits for devices, as lacksDevices says. It depends
+// on check-ins only, which reveal neither histories nor which devices will be drawn.
 func (c *Coordinator) lacksCheckIns() (State, string) {
 	s := c.settings()
 	if !s.DP.On() || c.collection.Interrupted() { // a round that a kill interrupted has begun

@@ -221,7 +221,7 @@ func (a *app) adminRollback() *cobra.Command {
 		})
 }
 
-// newest is the newest model version with a property; nil if there is none.
+// newest is the newest model version with a property; nil if no version has it.
 func newest(ctx context.Context, admin *coordinator.AdminClient, is func(*coordinator.ModelVersion) bool) (
 	*coordinator.ModelVersion, error,
 ) {
@@ -269,7 +269,7 @@ same people: it is recorded in the ledger with its reason, and every device logs
 	return c
 }
 
-// firstOfPeriod is the first model version that tells devices of a budget period; 0 if there is none yet.
+// firstOfPeriod is the first model version that tells devices of a budget period; 0 before it is published.
 func firstOfPeriod(ctx context.Context, admin *coordinator.AdminClient, period int) uint64 {
 	all, _ := admin.History(ctx) // the next call reports the error
 	for i := range all {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
 	"github.com/tacit-rec/tacit/internal/fleet"
 )
@@ -57,6 +58,19 @@ func TestDevicesAnswerHonestTasksOfEveryMode(t *testing.T) {
 	}
 }
 
+// fleet is a device for each user, and a context that ends before a test waits for ever.
+func (r *federation) fleet(split *data.Split) (*fleet.Fleet, context.Context) {
+	r.t.Helper()
+	f, err := fleet.New(fleet.Config{Server: r.opt, Token: r.token, Split: split, Workers: 2, Deterministic: true})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { f.Close() })
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	r.t.Cleanup(cancel)
+	return f, ctx
+}
+
 // The runs of a budget period share the guarantee that devices were given. A further run needs a reset of the
 // budget, which every device notices; its tally counts everything since it enrolled.
 func TestDevicesFollowRunsAndResets(t *testing.T) {
@@ -68,13 +82,7 @@ func TestDevicesFollowRunsAndResets(t *testing.T) {
 	}
 	s.Mean, s.Masked, s.Rounds, s.Runs = aggregate.Fixed, true, 2, 2
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
-	f, err := fleet.New(fleet.Config{Server: r.opt, Token: r.token, Split: split, Workers: 2, Deterministic: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	f, ctx := r.fleet(split)
 	r.train(ctx, f, 1)
 	if _, err := r.admin.BeginNext(ctx, nil, nil, nil); err != nil {
 		t.Fatal(err)
@@ -113,13 +121,7 @@ func TestDevicesFollowRunsWithAndWithoutAGuarantee(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &none)
-	f, err := fleet.New(fleet.Config{Server: r.opt, Token: r.token, Split: split, Workers: 2, Deterministic: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	f, ctx := r.fleet(split)
 	resets := func() int {
 		t.Helper()
 		about, err := f.Devices()[0].About()

@@ -104,7 +104,7 @@ type head struct {
 	unpublished bool
 }
 
-// headAt returns the head of a number of lines; nil if there is none. The caller holds mu.
+// headAt returns the head of a number of lines; nil if the ledger is shorter. The caller holds mu.
 func (l *Ledger) headAt(lines int) *head {
 	i := sort.Search(len(l.heads), func(i int) bool { return l.heads[i].lines >= lines })
 	if i == len(l.heads) || l.heads[i].lines != lines {
