@@ -292,6 +292,9 @@ func (d deviceAPI) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportR
 		return nil, connect.NewError(connect.CodeUnavailable, err)
 	}
 	after := d.after(d.now())
+	if state, _ := d.progress.get(); state.Over() { // the report was the last one, and its answer has no model
+		after = min(after, d.soon())
+	}
 	d.devices.Seen(id, d.now(), after)
 	return &pb.ReportResponse{State: pb.ReportState_COUNTED, AfterMs: uint32(after.Milliseconds())}, nil
 }
@@ -397,8 +400,7 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 		d.collection.StepTime.NoteLate()
 	}
 	if out.State == pb.MaskResponse_SUMMED { // the next round begins soon, or the run has ended
-		after := max(2*time.Second, d.pollEvery(d.devices.ActiveCount()))
-		out.AfterMs = uint32(min(d.after(d.now()), after).Milliseconds())
+		out.AfterMs = uint32(min(d.after(d.now()), d.soon()).Milliseconds())
 	}
 	return out, nil
 }

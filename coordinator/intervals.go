@@ -109,6 +109,11 @@ func (c *Coordinator) roundInterval(now time.Time) time.Duration {
 	return max(wait, min(left/2, deadline/2))
 }
 
+// soon is when a device comes for a model that it helped to make.
+func (c *Coordinator) soon() time.Duration {
+	return max(2*time.Second, c.pollEvery(c.devices.ActiveCount()))
+}
+
 // pollEvery is how often a device may ask, so that all of them together do not exceed the rate.
 func (c *Coordinator) pollEvery(devices int) time.Duration {
 	return max(50*time.Millisecond, time.Duration(float64(devices)/c.opt.CheckIns.Rate*float64(time.Second)))

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -434,7 +435,7 @@ func TestTheEndOfARunComesWithItsModel(t *testing.T) {
 		end := func() {}
 		r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
 			o.Now = func() time.Time {
-				if isCheckIn() && left.Add(-1) == 0 {
+				if calledBy("deviceAPI.CheckIn") && left.Add(-1) == 0 {
 					end()
 				}
 				return time.Now()
@@ -464,13 +465,44 @@ func TestTheEndOfARunComesWithItsModel(t *testing.T) {
 	}
 }
 
-// isCheckIn reports whether the clock is read by a check-in.
-func isCheckIn() bool {
+// A device that brings the last report while the run ends gets no model with the answer: it comes for it within
+// seconds, not after the interval of a coordinator without work.
+func TestTheLastReporterComesSoonForTheModel(t *testing.T) {
+	t.Parallel()
+	s := small(1)
+	s.Rounds = 1
+	ended := func() {}
+	r := open(t, filepath.Join(t.TempDir(), "state"), &s, func(o *Options) {
+		o.CheckIns = CheckIns{}
+		o.Now = func() time.Time {
+			if calledBy("deviceAPI.Report") {
+				ended()
+			}
+			return time.Now()
+		}
+	})
+	h := r.enrolled(1)[0]
+	task := h.task()
+	ended = sync.OnceFunc(func() { // the clock is first read when the report has been counted
+		waitFor(t, "the end", func() bool { return r.c.Status().State == Finished })
+	})
+	a, err := h.Report(context.Background(), request(task, h.body(task)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wait := time.Duration(a.AfterMs) * time.Millisecond; a.State != pb.ReportState_COUNTED || wait > 3*time.Second {
+		t.Errorf("the report is %v, and the device comes for the model after %v", a.State, wait)
+	}
+	r.stop()
+}
+
+// calledBy reports whether the function is one of the callers.
+func calledBy(function string) bool {
 	callers := make([]uintptr, 8)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
 	for more := true; more; {
 		var f runtime.Frame
-		if f, more = frames.Next(); strings.HasSuffix(f.Function, "deviceAPI.CheckIn") {
+		if f, more = frames.Next(); strings.HasSuffix(f.Function, function) {
 			return true
 		}
 	}
