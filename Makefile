@@ -4,7 +4,6 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.NOTPARALLEL:
 
 GO ?= go
 # Generous, because tests wait for minutes on a busy machine.
@@ -57,9 +56,23 @@ install: ## install tacit into Go's bin folder
 demo: build ## build, and show a first result in seconds, offline
 	./tacit play
 
-.PHONY: test
-test: format vet static chromium unit race fuzz-short browser arm64 purego generated ## everything that CI checks
-	$(call say,'all passed')
+# Steps are independent, and each prints its output when it ends, so that two can run at a time: many tests wait,
+# and one step alone leaves a core idle. If a step fails, no other starts. make before 4.0 runs one at a time.
+STEPS := format vet unit static race fuzz-short browser arm64 purego generated
+AT_ONCE ?= 2
+ifneq ($(filter output-sync,$(.FEATURES)),)
+at_once := -j$(AT_ONCE) --output-sync=target
+endif
+
+.PHONY: test $(addprefix start-,$(STEPS))
+test: ## everything that CI checks, two steps at a time: make test AT_ONCE=1
+	@began=$$(date +%s); $(MAKE) --no-print-directory $(at_once) BEGAN=$$began $(STEPS); \
+	printf '\n== all passed in %d s\n' $$(($$(date +%s) - began))
+
+# Says when a step of `make test` starts: its output comes later.
+$(addprefix start-,$(STEPS)):
+	@[ -z "$(BEGAN)" ] || printf '%4d s: %s starts\n' $$(($$(date +%s) - $(or $(BEGAN),0))) '$(@:start-%=%)'
+$(STEPS): %: start-%
 
 .PHONY: format
 format:
@@ -77,22 +90,25 @@ static:
 	$(call say,'staticcheck')
 	$(GO) tool staticcheck ./...
 
-# A browser renders the report pages; without one, that test says so and is skipped.
-.PHONY: chromium
-chromium:
-	@if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		(apt-get update && apt-get install -y chromium) >/dev/null 2>&1 || true; \
+# Chromium renders the report pages and qemu runs programs for arm64. One step installs both, because apt-get
+# cannot run twice at a time; a step without its program says so.
+.PHONY: tools
+tools:
+	@missing=; command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || missing=chromium; \
+	[ "$$($(GO) env GOHOSTARCH)" = arm64 ] || command -v qemu-aarch64 >/dev/null || missing="$$missing qemu-user"; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		(apt-get update && apt-get install -y $$missing) >/dev/null 2>&1 || true; \
 	fi
 	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || echo 'SKIPPED: rendering report pages requires Chromium (Debian package: chromium)'
 
 .PHONY: screens
-screens: chromium ## pictures of report pages, light, dark, phone and print, in DIR: make screens DIR=screens [RUN=runs/a]
+screens: tools ## pictures of report pages, light, dark, phone and print, in DIR: make screens DIR=screens [RUN=runs/a]
 	@mkdir -p $(DIR)
 	$(GO) test ./internal/study/report -count 1 -run TestPagesInChromium -args -pages "$(abspath $(DIR))" $(if $(RUN),-folder "$(abspath $(RUN))")
 	@ls $(DIR)/*.png
 
 .PHONY: unit
-unit: ## the unit tests alone
+unit: tools ## the unit tests alone
 	$(call say,'unit tests')
 	$(TEST) ./...
 
@@ -148,13 +164,10 @@ browser:
 	fi
 
 .PHONY: arm64
-arm64:
+arm64: tools
 	$(call say,'linux/arm64: the same bits')
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
 	@qemu=; case "$$($(GO) env GOHOSTARCH)" in arm64) ;; *) \
-		if ! command -v qemu-aarch64 >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			(apt-get update && apt-get install -y qemu-user) >/dev/null 2>&1 || true; \
-		fi; \
 		qemu=$$(command -v qemu-aarch64 || echo none);; esac; \
 	if [ "$$qemu" = none ]; then \
 		echo 'SKIPPED: arm64 requires qemu-aarch64 (Debian package: qemu-user)'; \
