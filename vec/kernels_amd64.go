@@ -159,3 +159,30 @@ func gather32Asm(arena *float32, src *uint32, n int, dst *float32)
 
 //go:noescape
 func repeatsAsm(raw *uint32, n int, tab *int32, dst *uint32, end int) int
+
+//go:noescape
+func expsAsm(shift float32, scale float32, n int, dst *float32, lanes *float32)
+
+//go:noescape
+func geluAsm(x *float32, n int, dst *float32)
+
+//go:noescape
+func geluBackAsm(x *float32, n int, dst *float32)
+
+//go:noescape
+func maxAsm(x *float32, n int, lanes *float32)
+
+//go:noescape
+func mulAsm(x *float32, n int, dst *float32)
+
+//go:noescape
+func mulAddAsm(x *float32, y *float32, n int, dst *float32)
+
+//go:noescape
+func decayAsm(s float32, state *float32, x *float32, n int, dst *float32)
+
+//go:noescape
+func shiftAsm(by float32, scale float32, x *float32, n int, dst *float32)
+
+//go:noescape
+func softmaxBackAsm(scale float32, mean float32, p *float32, n int, dst *float32)

@@ -6426,3 +6426,344 @@ four:
 fourDone:
 	MOVQ SI, ret+40(FP)
 	RET
+
+DATA expConstants<>+0(SB)/4, $0x42a00000
+DATA expConstants<>+4(SB)/4, $0xc2a00000
+DATA expConstants<>+8(SB)/4, $0x80000000
+DATA expConstants<>+12(SB)/4, $0x3fb8aa3b
+DATA expConstants<>+16(SB)/4, $0x4b400000
+DATA expConstants<>+20(SB)/4, $0x3aaddcd5
+DATA expConstants<>+24(SB)/4, $0x3c1e7544
+DATA expConstants<>+28(SB)/4, $0x3d635baa
+DATA expConstants<>+32(SB)/4, $0x3e75fcde
+DATA expConstants<>+36(SB)/4, $0x3f317215
+DATA expConstants<>+40(SB)/4, $0x3f800000
+DATA expConstants<>+44(SB)/4, $0x3fd9db23
+GLOBL expConstants<>(SB), RODATA|NOPTR, $48
+
+// func expsAsm(shift float32, scale float32, n int, dst *float32, lanes *float32)
+// Requires: AVX, AVX2
+TEXT ·expsAsm(SB), NOSPLIT, $0-32
+	MOVQ         n+8(FP), AX
+	MOVQ         dst+16(FP), CX
+	MOVQ         lanes+24(FP), DX
+	VBROADCASTSS shift+0(FP), Y0
+	VBROADCASTSS scale+4(FP), Y1
+	VXORPS       Y2, Y2, Y2
+
+eight:
+	CMPQ         AX, $0x08
+	JL           eightDone
+	VMOVUPS      (CX), Y3
+	VSUBPS       Y0, Y3, Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS expConstants<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
+	VBROADCASTSS expConstants<>+4(SB), Y5
+	VMAXPS       Y4, Y5, Y4
+	VBROADCASTSS expConstants<>+12(SB), Y5
+	VMULPS       Y5, Y4, Y4
+	VBROADCASTSS expConstants<>+16(SB), Y5
+	VADDPS       Y5, Y4, Y5
+	VBROADCASTSS expConstants<>+16(SB), Y6
+	VSUBPS       Y6, Y5, Y6
+	VSUBPS       Y6, Y4, Y4
+	VBROADCASTSS expConstants<>+20(SB), Y6
+	VMOVUPS      Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS expConstants<>+24(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS expConstants<>+28(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS expConstants<>+32(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS expConstants<>+36(SB), Y7
+	VADDPS       Y7, Y6, Y6
+	VMULPS       Y4, Y6, Y6
+	VBROADCASTSS expConstants<>+40(SB), Y4
+	VADDPS       Y4, Y6, Y6
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       Y5, Y6, Y6
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VBLENDVPS    Y4, Y3, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      Y6, (CX)
+	ADDQ         $0x20, CX
+	SUBQ         $0x08, AX
+	JMP          eight
+
+eightDone:
+	VMOVUPS Y2, (DX)
+	VZEROUPPER
+	RET
+
+// func geluAsm(x *float32, n int, dst *float32)
+// Requires: AVX, AVX2
+TEXT ·geluAsm(SB), NOSPLIT, $0-24
+	MOVQ n+8(FP), CX
+	MOVQ x+0(FP), DX
+	MOVQ dst+16(FP), BX
+	XORQ AX, AX
+
+eight:
+	CMPQ         CX, $0x08
+	JL           eightDone
+	VBROADCASTSS expConstants<>+44(SB), Y0
+	VMULPS       (DX)(AX*4), Y0, Y0
+	VBROADCASTSS expConstants<>+40(SB), Y2
+	VBROADCASTSS expConstants<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y1
+	VBROADCASTSS expConstants<>+4(SB), Y3
+	VMAXPS       Y1, Y3, Y1
+	VBROADCASTSS expConstants<>+8(SB), Y3
+	VXORPS       Y3, Y1, Y1
+	VBROADCASTSS expConstants<>+12(SB), Y3
+	VMULPS       Y3, Y1, Y1
+	VBROADCASTSS expConstants<>+16(SB), Y3
+	VADDPS       Y3, Y1, Y3
+	VBROADCASTSS expConstants<>+16(SB), Y4
+	VSUBPS       Y4, Y3, Y4
+	VSUBPS       Y4, Y1, Y1
+	VBROADCASTSS expConstants<>+20(SB), Y4
+	VMOVUPS      Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VBROADCASTSS expConstants<>+24(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VBROADCASTSS expConstants<>+28(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VBROADCASTSS expConstants<>+32(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VBROADCASTSS expConstants<>+36(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y1, Y4, Y4
+	VBROADCASTSS expConstants<>+40(SB), Y1
+	VADDPS       Y1, Y4, Y4
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y3, Y4, Y4
+	VADDPS       Y2, Y4, Y4
+	VDIVPS       Y4, Y2, Y4
+	VCMPPS       $0x03, Y0, Y0, Y1
+	VBLENDVPS    Y1, Y0, Y4, Y4
+	VMULPS       (DX)(AX*4), Y4, Y0
+	VMOVUPS      Y0, (BX)(AX*4)
+	ADDQ         $0x08, AX
+	SUBQ         $0x08, CX
+	JMP          eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func geluBackAsm(x *float32, n int, dst *float32)
+// Requires: AVX, AVX2
+TEXT ·geluBackAsm(SB), NOSPLIT, $0-24
+	MOVQ n+8(FP), CX
+	MOVQ x+0(FP), DX
+	MOVQ dst+16(FP), BX
+	XORQ AX, AX
+
+eight:
+	CMPQ         CX, $0x08
+	JL           eightDone
+	VBROADCASTSS expConstants<>+44(SB), Y0
+	VMULPS       (DX)(AX*4), Y0, Y0
+	VBROADCASTSS expConstants<>+40(SB), Y3
+	VBROADCASTSS expConstants<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y1
+	VBROADCASTSS expConstants<>+4(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VBROADCASTSS expConstants<>+8(SB), Y2
+	VXORPS       Y2, Y1, Y1
+	VBROADCASTSS expConstants<>+12(SB), Y2
+	VMULPS       Y2, Y1, Y1
+	VBROADCASTSS expConstants<>+16(SB), Y2
+	VADDPS       Y2, Y1, Y4
+	VBROADCASTSS expConstants<>+16(SB), Y2
+	VSUBPS       Y2, Y4, Y2
+	VSUBPS       Y2, Y1, Y1
+	VBROADCASTSS expConstants<>+20(SB), Y2
+	VMOVUPS      Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VBROADCASTSS expConstants<>+24(SB), Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VBROADCASTSS expConstants<>+28(SB), Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VBROADCASTSS expConstants<>+32(SB), Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VBROADCASTSS expConstants<>+36(SB), Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VBROADCASTSS expConstants<>+40(SB), Y1
+	VADDPS       Y1, Y2, Y2
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y4, Y2, Y2
+	VADDPS       Y3, Y2, Y2
+	VDIVPS       Y2, Y3, Y2
+	VCMPPS       $0x03, Y0, Y0, Y1
+	VBLENDVPS    Y1, Y0, Y2, Y2
+	VBROADCASTSS expConstants<>+40(SB), Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y0, Y2, Y2
+	VMULPS       (BX)(AX*4), Y2, Y0
+	VMOVUPS      Y0, (BX)(AX*4)
+	ADDQ         $0x08, AX
+	SUBQ         $0x08, CX
+	JMP          eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func maxAsm(x *float32, n int, lanes *float32)
+// Requires: AVX
+TEXT ·maxAsm(SB), NOSPLIT, $0-24
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    lanes+16(FP), DX
+	VMOVUPS (DX), Y0
+
+eight:
+	CMPQ    CX, $0x08
+	JL      eightDone
+	VMOVUPS (AX), Y1
+	VMAXPS  Y0, Y1, Y0
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, CX
+	JMP     eight
+
+eightDone:
+	VMOVUPS Y0, (DX)
+	VZEROUPPER
+	RET
+
+// func mulAsm(x *float32, n int, dst *float32)
+// Requires: AVX
+TEXT ·mulAsm(SB), NOSPLIT, $0-24
+	MOVQ n+8(FP), CX
+	MOVQ x+0(FP), DX
+	MOVQ dst+16(FP), BX
+	XORQ AX, AX
+
+eight:
+	CMPQ    CX, $0x08
+	JL      eightDone
+	VMOVUPS (BX)(AX*4), Y0
+	VMULPS  (DX)(AX*4), Y0, Y0
+	VMOVUPS Y0, (BX)(AX*4)
+	ADDQ    $0x08, AX
+	SUBQ    $0x08, CX
+	JMP     eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func mulAddAsm(x *float32, y *float32, n int, dst *float32)
+// Requires: AVX
+TEXT ·mulAddAsm(SB), NOSPLIT, $0-32
+	MOVQ n+16(FP), CX
+	MOVQ x+0(FP), DX
+	MOVQ y+8(FP), BX
+	MOVQ dst+24(FP), SI
+	XORQ AX, AX
+
+eight:
+	CMPQ    CX, $0x08
+	JL      eightDone
+	VMOVUPS (DX)(AX*4), Y0
+	VMULPS  (BX)(AX*4), Y0, Y0
+	VADDPS  (SI)(AX*4), Y0, Y0
+	VMOVUPS Y0, (SI)(AX*4)
+	ADDQ    $0x08, AX
+	SUBQ    $0x08, CX
+	JMP     eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func decayAsm(s float32, state *float32, x *float32, n int, dst *float32)
+// Requires: AVX
+TEXT ·decayAsm(SB), NOSPLIT, $0-40
+	MOVQ         n+24(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         state+8(FP), BX
+	MOVQ         dst+32(FP), SI
+	VBROADCASTSS s+0(FP), Y0
+	XORQ         AX, AX
+
+eight:
+	CMPQ    CX, $0x08
+	JL      eightDone
+	VMULPS  (BX)(AX*4), Y0, Y1
+	VADDPS  (DX)(AX*4), Y1, Y1
+	VMOVUPS Y1, (SI)(AX*4)
+	ADDQ    $0x08, AX
+	SUBQ    $0x08, CX
+	JMP     eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func shiftAsm(by float32, scale float32, x *float32, n int, dst *float32)
+// Requires: AVX
+TEXT ·shiftAsm(SB), NOSPLIT, $0-32
+	MOVQ         n+16(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         dst+24(FP), BX
+	VBROADCASTSS by+0(FP), Y0
+	VBROADCASTSS scale+4(FP), Y1
+	XORQ         AX, AX
+
+eight:
+	CMPQ    CX, $0x08
+	JL      eightDone
+	VMOVUPS (DX)(AX*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS Y2, (BX)(AX*4)
+	ADDQ    $0x08, AX
+	SUBQ    $0x08, CX
+	JMP     eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
+// func softmaxBackAsm(scale float32, mean float32, p *float32, n int, dst *float32)
+// Requires: AVX
+TEXT ·softmaxBackAsm(SB), NOSPLIT, $0-32
+	MOVQ         n+16(FP), CX
+	MOVQ         p+8(FP), DX
+	MOVQ         dst+24(FP), BX
+	VBROADCASTSS scale+0(FP), Y0
+	VBROADCASTSS mean+4(FP), Y1
+	XORQ         AX, AX
+
+eight:
+	CMPQ    CX, $0x08
+	JL      eightDone
+	VMOVUPS (BX)(AX*4), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y0, Y2, Y2
+	VMULPS  (DX)(AX*4), Y2, Y2
+	VMOVUPS Y2, (BX)(AX*4)
+	ADDQ    $0x08, AX
+	SUBQ    $0x08, CX
+	JMP     eight
+
+eightDone:
+	VZEROUPPER
+	RET

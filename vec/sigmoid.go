@@ -1,12 +1,9 @@
 package vec
 
-import "math"
-
 // Sigmoid returns 1/(1+exp(-x)) with an absolute error of at most 1.2e-7 over all finite x; NaN
-// gives NaN. It computes exp as 2^n * p(f) with a polynomial p of degree 5, so that a vector
-// form can repeat it operation by operation.
+// gives NaN.
 func Sigmoid(x float32) float32 {
-	if x != x { // the integer addition below would turn some NaNs into numbers
+	if x != x { // the integer addition in exp would turn some NaNs into numbers
 		return x
 	}
 	if x > 80 {
@@ -15,28 +12,7 @@ func Sigmoid(x float32) float32 {
 	if x < -80 {
 		x = -80
 	}
-	const (
-		log2e = 1.44269504088896341
-		magic = 12582912 // 1.5 * 2^23: adding it rounds to the nearest integer
-		// 2^f on [-1/2, 1/2], with the smallest relative error (9.2e-8) of a polynomial with
-		// p(0) = 1.
-		c1 = 0.6931469775442827
-		c2 = 0.24022242093454363
-		c3 = 0.05550733892804937
-		c4 = 0.00967151261060975
-		c5 = 0.0013264665381104309
-	)
-	z := float32(-x * log2e)
-	t := z + magic
-	n := t - magic
-	f := z - n
-	p := float32(c5*f) + c4
-	p = float32(p*f) + c3
-	p = float32(p*f) + c2
-	p = float32(p*f) + c1
-	p = float32(p*f) + 1
-	e := math.Float32frombits(math.Float32bits(p) + math.Float32bits(t)<<23)
-	return 1 / (1 + e)
+	return 1 / (1 + exp(-x))
 }
 
 var nothing [256]float32

@@ -29,6 +29,16 @@ func largestSIMD([]float32) (m uint32, n int)           { return 0, 0 }
 func packSIMD(int, float32, []float32, []uint32) bool   { return false }
 func unpackSIMD(int, float32, []uint32, []float32) bool { return false }
 
+func maxSIMD([]float32, *[Lanes]float32) int                    { return 0 }
+func expsSIMD(_, _ float32, _ []float32, _ *[Lanes]float32) int { return 0 }
+func softmaxBackSIMD(_, _ float32, _, _ []float32) int          { return 0 }
+func geluSIMD(_, _ []float32) int                               { return 0 }
+func geluBackSIMD(_, _ []float32) int                           { return 0 }
+func mulSIMD(_, _ []float32) int                                { return 0 }
+func mulAddSIMD(_, _, _ []float32) int                          { return 0 }
+func decaySIMD(float32, []float32, []float32, []float32) int    { return 0 }
+func shiftSIMD(_, _ float32, _, _ []float32) int                { return 0 }
+
 func roofSIMD(int, *[Lanes]float32) bool { return false }
 
 func features(on bool) string {

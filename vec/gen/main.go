@@ -67,6 +67,7 @@ func main() {
 	resolve()
 	rows32()
 	repeats()
+	network()
 	Generate()
 }
 
