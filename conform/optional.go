@@ -16,6 +16,7 @@ var optional = []reflect.Type{
 	reflect.TypeFor[method.Method](),
 	reflect.TypeFor[method.Learner](),
 	reflect.TypeFor[method.Headed](),
+	reflect.TypeFor[method.Linear](),
 	reflect.TypeFor[method.Wrapper](),
 	reflect.TypeFor[method.Rewrapper](),
 	reflect.TypeFor[method.Ready](),

@@ -41,6 +41,16 @@ const NoBias = -1
 // Headed is a Method whose Logits computes its Head. A nil Head means that it does not.
 type Headed interface{ Head() *Head }
 
+// Linear is a Method whose Logits, after Ready, is the sum of several Heads in their order:
+// the first one's logit plus the second one's, and so on. Each reads a PerItem slot that is
+// Broadcast. The runtime then scores many devices at a time, without calling Logits. A table
+// of one column with the constant vector 1 is a bias of each item. Nil means that Logits is
+// something else.
+type Linear interface {
+	Method
+	Heads() []Head
+}
+
 // Wrapper is a plug-in: a Method around another one. As finds in the inner method what
 // the Wrapper does not implement.
 type Wrapper interface{ Unwrap() Method }

@@ -60,6 +60,7 @@ type lane struct {
 	rep     round.Report
 	evalled time.Duration
 	scores
+	block  block
 	other  []float32 // scores with another device's table
 	rating []float32 // by item, of one user; for a Central method
 }

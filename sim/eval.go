@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
@@ -72,13 +71,15 @@ func (p *Ranks) copyTo(dst *Ranks) {
 type scores struct {
 	list []uint32
 	some []float32
-	all  []float32
+	all  []float32 // allocated when it is needed
 	own  []float32 // of a held-out user's items
+
+	haveAll bool // all holds the scores of the user
 }
 
 func newScores(s *data.Split) scores {
 	n := s.Sampled + 1
-	return scores{list: make([]uint32, 0, n), some: make([]float32, n), all: make([]float32, s.Items())}
+	return scores{list: make([]uint32, 0, n), some: make([]float32, n)}
 }
 
 // scorer scores some items or all items for one user.
@@ -93,6 +94,8 @@ type eval struct {
 	only  []bool // users to evaluate; nil means all
 	logit bool   // scores are logits, to which the protocol may apply a sigmoid
 	now   *Ranks
+
+	oneByOne bool // rank every user alone: the reference for blocks
 }
 
 func newEval(split *data.Split, users int, seed uint64) *eval {
@@ -156,7 +159,8 @@ func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 		return
 	}
 	full := e.split.Full
-	if full {
+	if s.haveAll = full; full {
+		s.all = resize(s.all, e.split.Items())
 		by.ScoreAll(s.all)
 	}
 	held := [2]int64{p.Valid, p.Test}
@@ -174,7 +178,7 @@ func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) metrics.Rank {
 	s.list = append(append(s.list[:0], held), against...)
 	out := s.some[:len(s.list)]
-	if e.split.Full {
+	if s.haveAll {
 		for x, i := range s.list {
 			out[x] = s.all[i]
 		}
@@ -194,16 +198,16 @@ type contextual interface{ Context(row uint32) bool }
 func (e *eval) queries(by scorer, s *scores, p *data.Part, places []metrics.Rank) {
 	in, asks := by.(contextual)
 	asks = asks && p.QueryRows != nil
-	masked := float32(math.Inf(-1))
 	for q := range p.Query {
 		if changes := asks && in.Context(p.QueryRows[q]); q == 0 || changes {
+			s.all = resize(s.all, e.split.Items())
 			by.ScoreAll(s.all)
 			s.own = s.own[:0]
 			for _, i := range p.Query {
 				s.own = append(s.own, s.all[i])
 			}
 			for _, i := range p.Seen() {
-				s.all[i] = masked
+				s.all[i] = excluded
 			}
 		}
 		places[q] = metrics.RankOf(s.own[q], s.all)
@@ -213,7 +217,6 @@ func (e *eval) queries(by scorer, s *scores, p *data.Part, places []metrics.Rank
 // full ranks among the catalogue without the train items; for the test item also without later
 // items (with leave-one-out, the validation item). The held-out item itself stays.
 func (e *eval) full(s *scores, p *data.Part, u int) {
-	masked := float32(math.Inf(-1))
 	var kept [2]float32
 	held := [2]int64{p.Valid, p.Test}
 	for i, h := range held {
@@ -222,17 +225,17 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 		}
 	}
 	for _, i := range p.Train {
-		s.all[i] = masked
+		s.all[i] = excluded
 	}
 	if p.Valid != data.None {
-		s.all[p.Valid] = masked
+		s.all[p.Valid] = excluded
 		e.now.ValidFull[u] = metrics.RankOf(kept[0], s.all)
 	}
 	for _, i := range p.Later {
-		s.all[i] = masked
+		s.all[i] = excluded
 	}
 	if p.Test != data.None {
-		s.all[p.Test] = masked
+		s.all[p.Test] = excluded
 		e.now.TestFull[u] = metrics.RankOf(kept[1], s.all)
 		s.all[p.Test] = kept[1]
 	}
@@ -246,12 +249,11 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 // ctx is done.
 func (f *devices) evalAll(ctx context.Context, e *eval, t int, newUsersOnly bool) (time.Duration, error) {
 	start := time.Now()
-	const piece = 16
-	f.each((len(f.state)+piece-1)/piece, func(l *lane, i int) {
+	f.each((len(f.state)+blockUsers-1)/blockUsers, func(l *lane, i int) {
 		if ctx.Err() != nil {
 			return
 		}
-		for u := i * piece; u < min((i+1)*piece, len(f.state)); u++ {
+		for u := i * blockUsers; u < min((i+1)*blockUsers, len(f.state)); u++ {
 			if e.only != nil && !e.only[u] {
 				continue
 			}
@@ -266,8 +268,13 @@ func (f *devices) evalAll(ctx context.Context, e *eval, t int, newUsersOnly bool
 			} else {
 				l.Prepare(&f.state[u], &l.task)
 			}
+			if e.split.Full && e.now.Start == nil && !e.oneByOne && l.Linear() {
+				e.add(l, u)
+				continue
+			}
 			e.visited(l, u)
 		}
+		e.rank(&l.block)
 	})
 	return time.Since(start), ctx.Err()
 }

@@ -113,5 +113,13 @@ func TestTopKIsAStableSort(t *testing.T) {
 		if n := TopK(score, dst); !slices.Equal(dst[:n], want) {
 			t.Fatalf("the best %d of %v are %v, want %v", len(dst), score, dst[:n], want)
 		}
+		best, n := make([]float32, len(dst)), 0
+		for lo, hi := 0, 0; lo < len(score); lo = hi {
+			hi = min(lo+1+int(r.Uint32n(20)), len(score))
+			n = TopKNext(score[lo:hi], uint32(lo), n, best, dst)
+		}
+		if !slices.Equal(dst[:n], want) {
+			t.Fatalf("the best %d of the pieces of %v are %v, want %v", len(dst), score, dst[:n], want)
+		}
 	}
 }

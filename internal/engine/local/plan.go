@@ -50,6 +50,7 @@ type Plan struct {
 	Visit   method.Visit
 	Slots   []method.Slot // the method's, then those of its parts
 	head    *method.Head
+	heads   []method.Head // of a Linear method
 	ready   *method.Visit
 	phased  method.Phased
 	sent    method.PhasedSlots
@@ -83,10 +84,8 @@ func NewPlan(m method.Method, opt Options) (*Plan, error) {
 	if err := p.sizeSlots(); err != nil {
 		return nil, err
 	}
-	if h, ok := method.As[method.Headed](m); ok {
-		if head := h.Head(); head != nil && p.Slots[head.Item].Scope != method.Private {
-			p.head = head
-		}
+	if err := p.findHeads(); err != nil {
+		return nil, err
 	}
 	if r, ok := method.As[method.Ready](m); ok {
 		v := r.Ready(opt.Items)

@@ -59,11 +59,11 @@ func (k *Worker) Score(items []uint32, dst []float32) {
 	if k.p.head == nil {
 		for lo := 0; lo < len(items); lo += scoreChunk {
 			hi := min(lo+scoreChunk, len(items))
-			k.scoreChunk(items[lo:hi], dst[lo:hi])
+			k.scoreSome(items[lo:hi], dst[lo:hi])
 		}
 		return
 	}
-	v, vector, bias := k.headView()
+	v, vector, bias := k.headView(*k.p.head)
 	vec.Dots(v.Arena, v.Stride, items, k.shrunk(v, vector), bias, dst)
 	if !k.owns(v) {
 		return
@@ -116,11 +116,11 @@ func (k *Worker) ScoreAll(dst []float32) {
 			for x := range hi - lo {
 				buf[x] = uint32(lo + x)
 			}
-			k.scoreChunk(buf[:hi-lo], dst[lo:hi])
+			k.scoreSome(buf[:hi-lo], dst[lo:hi])
 		}
 		return
 	}
-	v, vector, bias := k.headView()
+	v, vector, bias := k.headView(*k.p.head)
 	vec.DotsAll(v.Arena, v.Stride, k.shrunk(v, vector), bias, dst)
 	if !k.owns(v) {
 		return
@@ -142,15 +142,14 @@ func (k *Worker) ScoreAll(dst []float32) {
 // ScoreTable scores all items with another device's tuned table: the shared one shrunk by s,
 // with the given rows in place of those that ids name. The method must have a Head.
 func (k *Worker) ScoreTable(s float32, ids []uint32, rows, dst []float32) {
-	v, vector, bias := k.headView()
+	v, vector, bias := k.headView(*k.p.head)
 	vec.DotsAll(v.Arena, v.Stride, k.scaled(s, vector), bias, dst)
 	for x, id := range ids {
 		dst[id] = vec.Dot(rows[x*v.Stride:(x+1)*v.Stride], vector) + bias
 	}
 }
 
-func (k *Worker) headView() (v *method.View, vector []float32, bias float32) {
-	h := k.p.head
+func (k *Worker) headView(h method.Head) (v *method.View, vector []float32, bias float32) {
 	if h.Bias != method.NoBias {
 		bias = k.w.View[h.Bias].Val[0]
 	}
@@ -176,6 +175,15 @@ func (k *Worker) moves(vector []float32) []float32 {
 		}
 	}
 	return move
+}
+
+// scoreSome scores at most scoreChunk items, with the method's heads or its Logits.
+func (k *Worker) scoreSome(items []uint32, dst []float32) {
+	if len(k.p.linear()) > 0 {
+		k.scoreHeads(items, dst)
+		return
+	}
+	k.scoreChunk(items, dst)
 }
 
 // scoreChunk scores with the method's Logits.
