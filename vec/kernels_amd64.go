@@ -80,6 +80,9 @@ func scatRowsAsm(arena *float32, stride int, wr *uint32, gs *float32, n int, v *
 func bceGradAsm(y *float32, scale float32, n int, dst *float32)
 
 //go:noescape
+func bceGradWideAsm(y *float32, scale float32, n int, dst *float32)
+
+//go:noescape
 func maxRowAsm(rd *uint32, n int) uint32
 
 //go:noescape
@@ -147,6 +150,27 @@ func gemm6x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c 
 
 //go:noescape
 func gemm1x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
+func dots32WideAsm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dotsAll32WideAsm(arena *float32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func wsumRowsWideAsm(arena *float32, rd *uint32, gs *float32, n int, dst *float32)
+
+//go:noescape
+func scatRowsWideAsm(arena *float32, wr *uint32, gs *float32, n int, v *float32)
+
+//go:noescape
+func gather32WideAsm(arena *float32, src *uint32, n int, dst *float32)
+
+//go:noescape
+func fold32WideAsm(s float32, base *float32, item *uint32, n int, now *float32, dst *float32)
+
+//go:noescape
+func maxRowWideAsm(rd *uint32, n int) uint32
 
 //go:noescape
 func drawAsm(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32)

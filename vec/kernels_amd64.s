@@ -4884,6 +4884,117 @@ eightDone:
 	VZEROUPPER
 	RET
 
+// func bceGradWideAsm(y *float32, scale float32, n int, dst *float32)
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL
+TEXT ·bceGradWideAsm(SB), NOSPLIT, $0-32
+	MOVQ         y+0(FP), AX
+	MOVQ         n+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	VBROADCASTSS scale+8(FP), Z0
+	VBROADCASTSS sigmoidConstants<>+0(SB), Z1
+	VBROADCASTSS sigmoidConstants<>+4(SB), Z2
+	VBROADCASTSS sigmoidConstants<>+8(SB), Z3
+	VBROADCASTSS sigmoidConstants<>+12(SB), Z4
+	VBROADCASTSS sigmoidConstants<>+16(SB), Z5
+	VBROADCASTSS sigmoidConstants<>+40(SB), Z6
+
+sixteen:
+	CMPQ         CX, $0x10
+	JL           sixteenDone
+	VMOVUPS      (DX), Z7
+	VMINPS       Z7, Z1, Z8
+	VMAXPS       Z8, Z2, Z8
+	VXORPS       Z3, Z8, Z8
+	VMULPS       Z4, Z8, Z8
+	VADDPS       Z5, Z8, Z9
+	VSUBPS       Z5, Z9, Z10
+	VSUBPS       Z10, Z8, Z8
+	VBROADCASTSS sigmoidConstants<>+20(SB), Z10
+	VMOVUPS      Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VBROADCASTSS sigmoidConstants<>+24(SB), Z11
+	VADDPS       Z11, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VBROADCASTSS sigmoidConstants<>+28(SB), Z11
+	VADDPS       Z11, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VBROADCASTSS sigmoidConstants<>+32(SB), Z11
+	VADDPS       Z11, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VBROADCASTSS sigmoidConstants<>+36(SB), Z11
+	VADDPS       Z11, Z10, Z10
+	VMULPS       Z8, Z10, Z10
+	VBROADCASTSS sigmoidConstants<>+40(SB), Z8
+	VADDPS       Z8, Z10, Z10
+	VPSLLD       $0x17, Z9, Z9
+	VPADDD       Z9, Z10, Z10
+	VADDPS       Z6, Z10, Z10
+	VDIVPS       Z10, Z6, Z10
+	VCMPPS       $0x03, Z7, Z7, K1
+	VBLENDMPS    Z7, Z10, K1, Z10
+	VSUBPS       (AX), Z10, Z10
+	VMULPS       Z0, Z10, Z10
+	VMOVUPS      Z10, (DX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, CX
+	JMP          sixteen
+
+sixteenDone:
+	VBROADCASTSS scale+8(FP), Y0
+	VBROADCASTSS sigmoidConstants<>+0(SB), Y1
+	VBROADCASTSS sigmoidConstants<>+4(SB), Y2
+	VBROADCASTSS sigmoidConstants<>+8(SB), Y3
+	VBROADCASTSS sigmoidConstants<>+12(SB), Y4
+	VBROADCASTSS sigmoidConstants<>+16(SB), Y5
+	VBROADCASTSS sigmoidConstants<>+40(SB), Y6
+
+eight:
+	CMPQ         CX, $0x08
+	JL           eightDone
+	VMOVUPS      (DX), Y7
+	VMINPS       Y7, Y1, Y8
+	VMAXPS       Y8, Y2, Y8
+	VXORPS       Y3, Y8, Y8
+	VMULPS       Y4, Y8, Y8
+	VADDPS       Y5, Y8, Y9
+	VSUBPS       Y5, Y9, Y10
+	VSUBPS       Y10, Y8, Y8
+	VBROADCASTSS sigmoidConstants<>+20(SB), Y10
+	VMOVUPS      Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS sigmoidConstants<>+24(SB), Y11
+	VADDPS       Y11, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS sigmoidConstants<>+28(SB), Y11
+	VADDPS       Y11, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS sigmoidConstants<>+32(SB), Y11
+	VADDPS       Y11, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS sigmoidConstants<>+36(SB), Y11
+	VADDPS       Y11, Y10, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS sigmoidConstants<>+40(SB), Y8
+	VADDPS       Y8, Y10, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       Y9, Y10, Y10
+	VADDPS       Y6, Y10, Y10
+	VDIVPS       Y10, Y6, Y10
+	VCMPPS       $0x03, Y7, Y7, K1
+	VBLENDMPS    Y7, Y10, K1, Y10
+	VSUBPS       (AX), Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VMOVUPS      Y10, (DX)
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, CX
+	JMP          eight
+
+eightDone:
+	VZEROUPPER
+	RET
+
 // func maxRowAsm(rd *uint32, n int) uint32
 // Requires: AVX, AVX2
 TEXT ·maxRowAsm(SB), NOSPLIT, $0-20
@@ -5964,6 +6075,796 @@ kDone:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VZEROUPPER
+	RET
+
+// func dots32WideAsm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX, AVX512F
+TEXT ·dots32WideAsm(SB), NOSPLIT, $0-48
+	MOVQ         rd+8(FP), AX
+	MOVQ         arena+0(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         v+24(FP), BX
+	MOVQ         dst+40(FP), SI
+	VBROADCASTSS bias+32(FP), Z0
+	VPXORD       Z1, Z1, Z1
+	VMOVUPS      (BX), Z2
+	VMOVUPS      64(BX), Z3
+	MOVL         $0x0000ff00, BX
+	KMOVW        BX, K1
+	MOVL         $0x0000cccc, BX
+	KMOVW        BX, K2
+
+sixteen:
+	CMPQ       DX, $0x10
+	JL         sixteenDone
+	MOVL       (AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z4
+	VMULPS     64(BX), Z3, Z5
+	VADDPS     Z5, Z4, Z4
+	MOVL       16(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z5
+	VMULPS     64(BX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K1, Z6
+	VSHUFF64X2 $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z6, Z6
+	MOVL       32(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z4
+	VMULPS     64(BX), Z3, Z5
+	VADDPS     Z5, Z4, Z4
+	MOVL       48(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z5
+	VMULPS     64(BX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K1, Z7
+	VSHUFF64X2 $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z7, Z7
+	VSHUFF32X4 $0x88, Z7, Z6, Z4
+	VSHUFF32X4 $0xdd, Z7, Z6, Z5
+	VADDPS     Z5, Z4, Z4
+	MOVL       4(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z5
+	VMULPS     64(BX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	MOVL       20(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z16
+	VMULPS     64(BX), Z3, Z17
+	VADDPS     Z17, Z16, Z16
+	VBLENDMPS  Z16, Z5, K1, Z8
+	VSHUFF64X2 $0x4e, Z16, Z5, Z5
+	VADDPS     Z5, Z8, Z8
+	MOVL       36(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z5
+	VMULPS     64(BX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	MOVL       52(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z16
+	VMULPS     64(BX), Z3, Z17
+	VADDPS     Z17, Z16, Z16
+	VBLENDMPS  Z16, Z5, K1, Z9
+	VSHUFF64X2 $0x4e, Z16, Z5, Z5
+	VADDPS     Z5, Z9, Z9
+	VSHUFF32X4 $0x88, Z9, Z8, Z5
+	VSHUFF32X4 $0xdd, Z9, Z8, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K2, Z10
+	VSHUFPS    $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z10, Z10
+	MOVL       8(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z4
+	VMULPS     64(BX), Z3, Z5
+	VADDPS     Z5, Z4, Z4
+	MOVL       24(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z5
+	VMULPS     64(BX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K1, Z11
+	VSHUFF64X2 $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z11, Z11
+	MOVL       40(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z4
+	VMULPS     64(BX), Z3, Z5
+	VADDPS     Z5, Z4, Z4
+	MOVL       56(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z5
+	VMULPS     64(BX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K1, Z12
+	VSHUFF64X2 $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z12, Z12
+	VSHUFF32X4 $0x88, Z12, Z11, Z4
+	VSHUFF32X4 $0xdd, Z12, Z11, Z5
+	VADDPS     Z5, Z4, Z4
+	MOVL       12(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z5
+	VMULPS     64(BX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	MOVL       28(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z16
+	VMULPS     64(BX), Z3, Z17
+	VADDPS     Z17, Z16, Z16
+	VBLENDMPS  Z16, Z5, K1, Z13
+	VSHUFF64X2 $0x4e, Z16, Z5, Z5
+	VADDPS     Z5, Z13, Z13
+	MOVL       44(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z5
+	VMULPS     64(BX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	MOVL       60(AX), BX
+	SHLQ       $0x07, BX
+	ADDQ       CX, BX
+	VMULPS     (BX), Z2, Z16
+	VMULPS     64(BX), Z3, Z17
+	VADDPS     Z17, Z16, Z16
+	VBLENDMPS  Z16, Z5, K1, Z14
+	VSHUFF64X2 $0x4e, Z16, Z5, Z5
+	VADDPS     Z5, Z14, Z14
+	VSHUFF32X4 $0x88, Z14, Z13, Z5
+	VSHUFF32X4 $0xdd, Z14, Z13, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K2, Z15
+	VSHUFPS    $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z15, Z15
+	VSHUFPS    $0x88, Z15, Z10, Z4
+	VSHUFPS    $0xdd, Z15, Z10, Z5
+	VADDPS     Z5, Z4, Z4
+	VADDPS     Z1, Z4, Z4
+	VADDPS     Z0, Z4, Z4
+	VMOVUPS    Z4, (SI)
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, SI
+	SUBQ       $0x10, DX
+	JMP        sixteen
+
+sixteenDone:
+one:
+	CMPQ          DX, $0x01
+	JL            oneDone
+	MOVL          (AX), BX
+	SHLQ          $0x07, BX
+	ADDQ          CX, BX
+	VMULPS        (BX), Z2, Z4
+	VMULPS        64(BX), Z3, Z5
+	VADDPS        Z5, Z4, Z4
+	VEXTRACTF64X4 $0x01, Z4, Y5
+	VADDPS        Y5, Y4, Y5
+	VEXTRACTF128  $0x01, Y5, X4
+	VADDPS        X4, X5, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VSHUFPS       $0x01, X4, X4, X5
+	VADDSS        X5, X4, X4
+	VADDSS        X1, X4, X4
+	VADDSS        X0, X4, X4
+	VMOVSS        X4, (SI)
+	ADDQ          $0x04, AX
+	ADDQ          $0x04, SI
+	SUBQ          $0x01, DX
+	JMP           one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func dotsAll32WideAsm(arena *float32, n int, v *float32, bias float32, dst *float32)
+// Requires: AVX, AVX512F
+TEXT ·dotsAll32WideAsm(SB), NOSPLIT, $0-40
+	MOVQ         arena+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         dst+32(FP), BX
+	VBROADCASTSS bias+24(FP), Z0
+	VPXORD       Z1, Z1, Z1
+	VMOVUPS      (DX), Z2
+	VMOVUPS      64(DX), Z3
+	MOVL         $0x0000ff00, DX
+	KMOVW        DX, K1
+	MOVL         $0x0000cccc, DX
+	KMOVW        DX, K2
+
+sixteen:
+	CMPQ       CX, $0x10
+	JL         sixteenDone
+	VMULPS     (AX), Z2, Z4
+	VMULPS     64(AX), Z3, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     512(AX), Z2, Z5
+	VMULPS     576(AX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K1, Z6
+	VSHUFF64X2 $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z6, Z6
+	VMULPS     1024(AX), Z2, Z4
+	VMULPS     1088(AX), Z3, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     1536(AX), Z2, Z5
+	VMULPS     1600(AX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K1, Z7
+	VSHUFF64X2 $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z7, Z7
+	VSHUFF32X4 $0x88, Z7, Z6, Z4
+	VSHUFF32X4 $0xdd, Z7, Z6, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     128(AX), Z2, Z5
+	VMULPS     192(AX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VMULPS     640(AX), Z2, Z16
+	VMULPS     704(AX), Z3, Z17
+	VADDPS     Z17, Z16, Z16
+	VBLENDMPS  Z16, Z5, K1, Z8
+	VSHUFF64X2 $0x4e, Z16, Z5, Z5
+	VADDPS     Z5, Z8, Z8
+	VMULPS     1152(AX), Z2, Z5
+	VMULPS     1216(AX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VMULPS     1664(AX), Z2, Z16
+	VMULPS     1728(AX), Z3, Z17
+	VADDPS     Z17, Z16, Z16
+	VBLENDMPS  Z16, Z5, K1, Z9
+	VSHUFF64X2 $0x4e, Z16, Z5, Z5
+	VADDPS     Z5, Z9, Z9
+	VSHUFF32X4 $0x88, Z9, Z8, Z5
+	VSHUFF32X4 $0xdd, Z9, Z8, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K2, Z10
+	VSHUFPS    $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z10, Z10
+	VMULPS     256(AX), Z2, Z4
+	VMULPS     320(AX), Z3, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     768(AX), Z2, Z5
+	VMULPS     832(AX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K1, Z11
+	VSHUFF64X2 $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z11, Z11
+	VMULPS     1280(AX), Z2, Z4
+	VMULPS     1344(AX), Z3, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     1792(AX), Z2, Z5
+	VMULPS     1856(AX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K1, Z12
+	VSHUFF64X2 $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z12, Z12
+	VSHUFF32X4 $0x88, Z12, Z11, Z4
+	VSHUFF32X4 $0xdd, Z12, Z11, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     384(AX), Z2, Z5
+	VMULPS     448(AX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VMULPS     896(AX), Z2, Z16
+	VMULPS     960(AX), Z3, Z17
+	VADDPS     Z17, Z16, Z16
+	VBLENDMPS  Z16, Z5, K1, Z13
+	VSHUFF64X2 $0x4e, Z16, Z5, Z5
+	VADDPS     Z5, Z13, Z13
+	VMULPS     1408(AX), Z2, Z5
+	VMULPS     1472(AX), Z3, Z16
+	VADDPS     Z16, Z5, Z5
+	VMULPS     1920(AX), Z2, Z16
+	VMULPS     1984(AX), Z3, Z17
+	VADDPS     Z17, Z16, Z16
+	VBLENDMPS  Z16, Z5, K1, Z14
+	VSHUFF64X2 $0x4e, Z16, Z5, Z5
+	VADDPS     Z5, Z14, Z14
+	VSHUFF32X4 $0x88, Z14, Z13, Z5
+	VSHUFF32X4 $0xdd, Z14, Z13, Z16
+	VADDPS     Z16, Z5, Z5
+	VBLENDMPS  Z5, Z4, K2, Z15
+	VSHUFPS    $0x4e, Z5, Z4, Z4
+	VADDPS     Z4, Z15, Z15
+	VSHUFPS    $0x88, Z15, Z10, Z4
+	VSHUFPS    $0xdd, Z15, Z10, Z5
+	VADDPS     Z5, Z4, Z4
+	VADDPS     Z1, Z4, Z4
+	VADDPS     Z0, Z4, Z4
+	VMOVUPS    Z4, (BX)
+	ADDQ       $0x00000800, AX
+	ADDQ       $0x40, BX
+	SUBQ       $0x10, CX
+	JMP        sixteen
+
+sixteenDone:
+one:
+	CMPQ          CX, $0x01
+	JL            oneDone
+	VMULPS        (AX), Z2, Z4
+	VMULPS        64(AX), Z3, Z5
+	VADDPS        Z5, Z4, Z4
+	VEXTRACTF64X4 $0x01, Z4, Y5
+	VADDPS        Y5, Y4, Y5
+	VEXTRACTF128  $0x01, Y5, X4
+	VADDPS        X4, X5, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VSHUFPS       $0x01, X4, X4, X5
+	VADDSS        X5, X4, X4
+	VADDSS        X1, X4, X4
+	VADDSS        X0, X4, X4
+	VMOVSS        X4, (BX)
+	ADDQ          $0x00000080, AX
+	ADDQ          $0x04, BX
+	SUBQ          $0x01, CX
+	JMP           one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func wsumRowsWideAsm(arena *float32, rd *uint32, gs *float32, n int, dst *float32)
+// Requires: AVX, AVX512F
+TEXT ·wsumRowsWideAsm(SB), NOSPLIT, $0-40
+	MOVQ   arena+0(FP), AX
+	MOVQ   rd+8(FP), CX
+	MOVQ   gs+16(FP), DX
+	MOVQ   n+24(FP), BX
+	MOVQ   dst+32(FP), SI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+four:
+	CMPQ         BX, $0x04
+	JL           fourDone
+	MOVL         (CX), DI
+	SHLQ         $0x07, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (DX), Z4
+	VMULPS       (DI), Z4, Z5
+	VADDPS       Z5, Z0, Z0
+	VMULPS       64(DI), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	MOVL         4(CX), DI
+	SHLQ         $0x07, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 4(DX), Z4
+	VMULPS       (DI), Z4, Z5
+	VADDPS       Z5, Z2, Z2
+	VMULPS       64(DI), Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	MOVL         8(CX), DI
+	SHLQ         $0x07, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 8(DX), Z4
+	VMULPS       (DI), Z4, Z5
+	VADDPS       Z5, Z0, Z0
+	VMULPS       64(DI), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	MOVL         12(CX), DI
+	SHLQ         $0x07, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 12(DX), Z4
+	VMULPS       (DI), Z4, Z5
+	VADDPS       Z5, Z2, Z2
+	VMULPS       64(DI), Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, DX
+	SUBQ         $0x04, BX
+	JMP          four
+
+fourDone:
+two:
+	CMPQ         BX, $0x02
+	JL           twoDone
+	MOVL         (CX), DI
+	SHLQ         $0x07, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (DX), Z4
+	VMULPS       (DI), Z4, Z5
+	VADDPS       Z5, Z0, Z0
+	VMULPS       64(DI), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	MOVL         4(CX), DI
+	SHLQ         $0x07, DI
+	ADDQ         AX, DI
+	VBROADCASTSS 4(DX), Z4
+	VMULPS       (DI), Z4, Z5
+	VADDPS       Z5, Z2, Z2
+	VMULPS       64(DI), Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	ADDQ         $0x08, CX
+	ADDQ         $0x08, DX
+	SUBQ         $0x02, BX
+	JMP          two
+
+twoDone:
+one:
+	CMPQ         BX, $0x01
+	JL           oneDone
+	MOVL         (CX), DI
+	SHLQ         $0x07, DI
+	ADDQ         AX, DI
+	VBROADCASTSS (DX), Z4
+	VMULPS       (DI), Z4, Z5
+	VADDPS       Z5, Z0, Z0
+	VMULPS       64(DI), Z4, Z4
+	VADDPS       Z4, Z1, Z1
+	SUBQ         $0x01, BX
+	JMP          one
+
+oneDone:
+	VADDPS  Z2, Z0, Z0
+	VADDPS  (SI), Z0, Z0
+	VMOVUPS Z0, (SI)
+	VADDPS  Z3, Z1, Z1
+	VADDPS  64(SI), Z1, Z1
+	VMOVUPS Z1, 64(SI)
+	VZEROUPPER
+	RET
+
+// func scatRowsWideAsm(arena *float32, wr *uint32, gs *float32, n int, v *float32)
+// Requires: AVX, AVX512F
+TEXT ·scatRowsWideAsm(SB), NOSPLIT, $0-40
+	MOVQ    arena+0(FP), AX
+	MOVQ    wr+8(FP), CX
+	MOVQ    gs+16(FP), DX
+	MOVQ    n+24(FP), BX
+	MOVQ    v+32(FP), SI
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+
+eight:
+	CMPQ         BX, $0x08
+	JL           eightDone
+	MOVL         (CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS (DX), Z2
+	VMULPS       Z0, Z2, Z3
+	VMOVUPS      (SI), Z4
+	VSUBPS       Z3, Z4, Z4
+	VMOVUPS      Z4, (SI)
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      64(SI), Z3
+	VSUBPS       Z2, Z3, Z3
+	VMOVUPS      Z3, 64(SI)
+	MOVL         4(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 4(DX), Z2
+	VMULPS       Z0, Z2, Z3
+	VMOVUPS      (SI), Z4
+	VSUBPS       Z3, Z4, Z4
+	VMOVUPS      Z4, (SI)
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      64(SI), Z3
+	VSUBPS       Z2, Z3, Z3
+	VMOVUPS      Z3, 64(SI)
+	MOVL         8(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 8(DX), Z2
+	VMULPS       Z0, Z2, Z3
+	VMOVUPS      (SI), Z4
+	VSUBPS       Z3, Z4, Z4
+	VMOVUPS      Z4, (SI)
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      64(SI), Z3
+	VSUBPS       Z2, Z3, Z3
+	VMOVUPS      Z3, 64(SI)
+	MOVL         12(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 12(DX), Z2
+	VMULPS       Z0, Z2, Z3
+	VMOVUPS      (SI), Z4
+	VSUBPS       Z3, Z4, Z4
+	VMOVUPS      Z4, (SI)
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      64(SI), Z3
+	VSUBPS       Z2, Z3, Z3
+	VMOVUPS      Z3, 64(SI)
+	MOVL         16(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 16(DX), Z2
+	VMULPS       Z0, Z2, Z3
+	VMOVUPS      (SI), Z4
+	VSUBPS       Z3, Z4, Z4
+	VMOVUPS      Z4, (SI)
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      64(SI), Z3
+	VSUBPS       Z2, Z3, Z3
+	VMOVUPS      Z3, 64(SI)
+	MOVL         20(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 20(DX), Z2
+	VMULPS       Z0, Z2, Z3
+	VMOVUPS      (SI), Z4
+	VSUBPS       Z3, Z4, Z4
+	VMOVUPS      Z4, (SI)
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      64(SI), Z3
+	VSUBPS       Z2, Z3, Z3
+	VMOVUPS      Z3, 64(SI)
+	MOVL         24(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 24(DX), Z2
+	VMULPS       Z0, Z2, Z3
+	VMOVUPS      (SI), Z4
+	VSUBPS       Z3, Z4, Z4
+	VMOVUPS      Z4, (SI)
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      64(SI), Z3
+	VSUBPS       Z2, Z3, Z3
+	VMOVUPS      Z3, 64(SI)
+	MOVL         28(CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS 28(DX), Z2
+	VMULPS       Z0, Z2, Z3
+	VMOVUPS      (SI), Z4
+	VSUBPS       Z3, Z4, Z4
+	VMOVUPS      Z4, (SI)
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      64(SI), Z3
+	VSUBPS       Z2, Z3, Z3
+	VMOVUPS      Z3, 64(SI)
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, BX
+	JMP          eight
+
+eightDone:
+one:
+	CMPQ         BX, $0x01
+	JL           oneDone
+	MOVL         (CX), SI
+	SHLQ         $0x07, SI
+	ADDQ         AX, SI
+	VBROADCASTSS (DX), Z2
+	VMULPS       Z0, Z2, Z3
+	VMOVUPS      (SI), Z4
+	VSUBPS       Z3, Z4, Z4
+	VMOVUPS      Z4, (SI)
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      64(SI), Z3
+	VSUBPS       Z2, Z3, Z3
+	VMOVUPS      Z3, 64(SI)
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, DX
+	SUBQ         $0x01, BX
+	JMP          one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func gather32WideAsm(arena *float32, src *uint32, n int, dst *float32)
+// Requires: AVX, AVX512F
+TEXT ·gather32WideAsm(SB), NOSPLIT, $0-32
+	MOVQ arena+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ dst+24(FP), BX
+
+four:
+	CMPQ    DX, $0x04
+	JL      fourDone
+	MOVL    (CX), SI
+	SHLQ    $0x07, SI
+	ADDQ    AX, SI
+	VMOVUPS (SI), Z0
+	VMOVUPS Z0, (BX)
+	VMOVUPS 64(SI), Z0
+	VMOVUPS Z0, 64(BX)
+	MOVL    4(CX), SI
+	SHLQ    $0x07, SI
+	ADDQ    AX, SI
+	VMOVUPS (SI), Z0
+	VMOVUPS Z0, 128(BX)
+	VMOVUPS 64(SI), Z0
+	VMOVUPS Z0, 192(BX)
+	MOVL    8(CX), SI
+	SHLQ    $0x07, SI
+	ADDQ    AX, SI
+	VMOVUPS (SI), Z0
+	VMOVUPS Z0, 256(BX)
+	VMOVUPS 64(SI), Z0
+	VMOVUPS Z0, 320(BX)
+	MOVL    12(CX), SI
+	SHLQ    $0x07, SI
+	ADDQ    AX, SI
+	VMOVUPS (SI), Z0
+	VMOVUPS Z0, 384(BX)
+	VMOVUPS 64(SI), Z0
+	VMOVUPS Z0, 448(BX)
+	ADDQ    $0x10, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x04, DX
+	JMP     four
+
+fourDone:
+one:
+	CMPQ    DX, $0x01
+	JL      oneDone
+	MOVL    (CX), SI
+	SHLQ    $0x07, SI
+	ADDQ    AX, SI
+	VMOVUPS (SI), Z0
+	VMOVUPS Z0, (BX)
+	VMOVUPS 64(SI), Z0
+	VMOVUPS Z0, 64(BX)
+	ADDQ    $0x04, CX
+	ADDQ    $0x00000080, BX
+	SUBQ    $0x01, DX
+	JMP     one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func fold32WideAsm(s float32, base *float32, item *uint32, n int, now *float32, dst *float32)
+// Requires: AVX, AVX512F
+TEXT ·fold32WideAsm(SB), NOSPLIT, $0-48
+	MOVQ         base+8(FP), AX
+	MOVQ         item+16(FP), CX
+	MOVQ         n+24(FP), DX
+	MOVQ         now+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	VBROADCASTSS s+0(FP), Z0
+
+four:
+	CMPQ    DX, $0x04
+	JL      fourDone
+	MOVL    (CX), DI
+	SHLQ    $0x07, DI
+	VMULPS  (AX)(DI*1), Z0, Z2
+	VMOVUPS (BX), Z1
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  (SI)(DI*1), Z1, Z1
+	VMOVUPS Z1, (SI)(DI*1)
+	VMULPS  64(AX)(DI*1), Z0, Z2
+	VMOVUPS 64(BX), Z1
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  64(SI)(DI*1), Z1, Z1
+	VMOVUPS Z1, 64(SI)(DI*1)
+	MOVL    4(CX), DI
+	SHLQ    $0x07, DI
+	VMULPS  (AX)(DI*1), Z0, Z2
+	VMOVUPS 128(BX), Z1
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  (SI)(DI*1), Z1, Z1
+	VMOVUPS Z1, (SI)(DI*1)
+	VMULPS  64(AX)(DI*1), Z0, Z2
+	VMOVUPS 192(BX), Z1
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  64(SI)(DI*1), Z1, Z1
+	VMOVUPS Z1, 64(SI)(DI*1)
+	MOVL    8(CX), DI
+	SHLQ    $0x07, DI
+	VMULPS  (AX)(DI*1), Z0, Z2
+	VMOVUPS 256(BX), Z1
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  (SI)(DI*1), Z1, Z1
+	VMOVUPS Z1, (SI)(DI*1)
+	VMULPS  64(AX)(DI*1), Z0, Z2
+	VMOVUPS 320(BX), Z1
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  64(SI)(DI*1), Z1, Z1
+	VMOVUPS Z1, 64(SI)(DI*1)
+	MOVL    12(CX), DI
+	SHLQ    $0x07, DI
+	VMULPS  (AX)(DI*1), Z0, Z2
+	VMOVUPS 384(BX), Z1
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  (SI)(DI*1), Z1, Z1
+	VMOVUPS Z1, (SI)(DI*1)
+	VMULPS  64(AX)(DI*1), Z0, Z2
+	VMOVUPS 448(BX), Z1
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  64(SI)(DI*1), Z1, Z1
+	VMOVUPS Z1, 64(SI)(DI*1)
+	ADDQ    $0x10, CX
+	ADDQ    $0x00000200, BX
+	SUBQ    $0x04, DX
+	JMP     four
+
+fourDone:
+one:
+	CMPQ    DX, $0x01
+	JL      oneDone
+	MOVL    (CX), DI
+	SHLQ    $0x07, DI
+	VMULPS  (AX)(DI*1), Z0, Z2
+	VMOVUPS (BX), Z1
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  (SI)(DI*1), Z1, Z1
+	VMOVUPS Z1, (SI)(DI*1)
+	VMULPS  64(AX)(DI*1), Z0, Z2
+	VMOVUPS 64(BX), Z1
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  64(SI)(DI*1), Z1, Z1
+	VMOVUPS Z1, 64(SI)(DI*1)
+	ADDQ    $0x04, CX
+	ADDQ    $0x00000080, BX
+	SUBQ    $0x01, DX
+	JMP     one
+
+oneDone:
+	VZEROUPPER
+	RET
+
+// func maxRowWideAsm(rd *uint32, n int) uint32
+// Requires: AVX, AVX2, AVX512F
+TEXT ·maxRowWideAsm(SB), NOSPLIT, $0-20
+	MOVQ       rd+0(FP), AX
+	MOVQ       n+8(FP), CX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPTERNLOGD $0xff, Z2, Z2, Z2
+	VPSRLD     $0x01, Z2, Z2
+
+more:
+	CMPQ    CX, $0x20
+	JL      moreDone
+	VPANDD  (AX), Z2, Z3
+	VPMAXUD Z3, Z0, Z0
+	VPANDD  64(AX), Z2, Z3
+	VPMAXUD Z3, Z1, Z1
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x20, CX
+	JMP     more
+
+moreDone:
+sixteen:
+	CMPQ    CX, $0x10
+	JL      sixteenDone
+	VPANDD  (AX), Z2, Z3
+	VPMAXUD Z3, Z0, Z0
+	ADDQ    $0x00000040, AX
+	SUBQ    $0x10, CX
+	JMP     sixteen
+
+sixteenDone:
+	VPMAXUD       Z1, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VPMAXUD       Y0, Y1, Y1
+	VEXTRACTI128  $0x01, Y1, X0
+	VPMAXUD       X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VPMAXUD       X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VPMAXUD       X1, X0, X0
+	VMOVD         X0, AX
+	VZEROUPPER
+	MOVL          AX, ret+16(FP)
 	RET
 
 DATA packLanes<>+0(SB)/8, $0x0000000000000000

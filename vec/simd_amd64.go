@@ -8,18 +8,34 @@ import "golang.org/x/sys/cpu"
 // tests switch it off to compare.
 var simd = cpu.X86.HasAVX2
 
+// wide reports whether the AVX-512 forms of some kernels are in use as well. It has no effect
+// without simd.
+var wide = cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
+
 // checkRows panics if a row number is outside the arena.
 func checkRows(arena []float32, stride int, rd []uint32) {
-	if (int(maxRowAsm(&rd[0], len(rd)))+1)*stride > len(arena) {
+	if (int(maxRow(rd))+1)*stride > len(arena) {
 		panic(badRow)
 	}
 }
 
 // checkItems panics if the item of a raw sample is outside tab.
 func checkItems(raw []uint32, tab []int32) {
-	if int(maxRowAsm(&raw[0], len(raw))) >= len(tab) {
+	if int(maxRow(raw)) >= len(tab) {
 		panic(badRow)
 	}
+}
+
+func maxRow(rd []uint32) uint32 {
+	n := len(rd) &^ 15
+	if !wide || n == 0 {
+		return maxRowAsm(&rd[0], len(rd))
+	}
+	m := maxRowWideAsm(&rd[0], n)
+	for _, r := range rd[n:] {
+		m = max(m, r&^Positive)
+	}
+	return m
 }
 
 // Each function below returns false if the Go twin must do the work. The caller has checked the
@@ -39,7 +55,11 @@ func dotsSIMD(arena []float32, stride int, rd []uint32, v []float32, bias float3
 	case 24:
 		dots24Asm(a, r, n, w, bias, d)
 	case 32:
-		dots32Asm(a, r, n, w, bias, d)
+		if wide {
+			dots32WideAsm(a, r, n, w, bias, d)
+		} else {
+			dots32Asm(a, r, n, w, bias, d)
+		}
 	case 40:
 		dots40Asm(a, r, n, w, bias, d)
 	case 48:
@@ -70,7 +90,11 @@ func dotsAllSIMD(arena []float32, stride int, v []float32, bias float32, dst []f
 	case 24:
 		dotsAll24Asm(a, n, w, bias, d)
 	case 32:
-		dotsAll32Asm(a, n, w, bias, d)
+		if wide {
+			dotsAll32WideAsm(a, n, w, bias, d)
+		} else {
+			dotsAll32Asm(a, n, w, bias, d)
+		}
 	case 40:
 		dotsAll40Asm(a, n, w, bias, d)
 	case 48:
@@ -92,6 +116,10 @@ func wsumSIMD(arena []float32, stride int, rd []uint32, g, dst []float32) bool {
 		return false
 	}
 	checkRows(arena, stride, rd)
+	if stride == 32 && wide {
+		wsumRowsWideAsm(&arena[0], &rd[0], &g[0], len(rd), &dst[0])
+		return true
+	}
 	if stride == 32 {
 		wsumRowsAsm(&arena[0], stride, &rd[0], &g[0], len(rd), &dst[0])
 		return true
@@ -111,6 +139,10 @@ func scatSIMD(arena []float32, stride int, wr []uint32, g, v []float32) bool {
 		return false
 	}
 	checkRows(arena, stride, wr)
+	if stride == 32 && wide {
+		scatRowsWideAsm(&arena[0], &wr[0], &g[0], len(wr), &v[0])
+		return true
+	}
 	if stride == 32 {
 		scatRowsAsm(&arena[0], stride, &wr[0], &g[0], len(wr), &v[0])
 		return true
@@ -125,6 +157,19 @@ func scatSIMD(arena []float32, stride int, wr []uint32, g, v []float32) bool {
 	return true
 }
 
+func bceGradSIMD(y []float32, scale float32, dst []float32) int {
+	n := len(dst) &^ 7
+	if !simd || n == 0 {
+		return 0
+	}
+	if wide {
+		bceGradWideAsm(&y[0], scale, n, &dst[0])
+	} else {
+		bceGradAsm(&y[0], scale, n, &dst[0])
+	}
+	return n
+}
+
 func foldSIMD(arena []float32, stride int, item []uint32, s float32, loc, dst uint32) bool {
 	if !simd || len(item) == 0 {
 		return false
@@ -132,6 +177,10 @@ func foldSIMD(arena []float32, stride int, item []uint32, s float32, loc, dst ui
 	checkRows(arena[int(dst)*stride:], stride, item)
 	checkRows(arena, stride, item)
 	now := arena[int(loc)*stride:][:len(item)*stride]
+	if stride == 32 && wide {
+		fold32WideAsm(s, &arena[0], &item[0], len(item), &now[0], &arena[int(dst)*stride])
+		return true
+	}
 	foldAsm(s, &arena[0], stride, &item[0], len(item), &now[0], &arena[int(dst)*stride])
 	return true
 }
@@ -189,7 +238,11 @@ func gatherSIMD(arena []float32, stride int, src []uint32, dst uint32) bool {
 	}
 	checkRows(arena, stride, src)
 	to := arena[int(dst)*stride:][:len(src)*stride]
-	gather32Asm(&arena[0], &src[0], len(src), &to[0])
+	if wide {
+		gather32WideAsm(&arena[0], &src[0], len(src), &to[0])
+	} else {
+		gather32Asm(&arena[0], &src[0], len(src), &to[0])
+	}
 	return true
 }
 
@@ -270,7 +323,10 @@ func roofSIMD(n int, x *[Lanes]float32) bool {
 }
 
 func features(on bool) string {
-	if on {
+	switch {
+	case on && wide:
+		return "AVX2, AVX-512"
+	case on:
 		return "AVX2"
 	}
 	return "pure Go (no AVX2)"

@@ -52,3 +52,12 @@ func dotsAllSIMD(arena []float32, stride int, v []float32, bias float32, dst []f
 	dotsAll32Asm(&arena[0], len(dst), &v[0], bias, &dst[0])
 	return true
 }
+
+func bceGradSIMD(y []float32, scale float32, dst []float32) int {
+	n := len(dst) &^ 7
+	if !simd || n == 0 {
+		return 0
+	}
+	bceGradAsm(&y[0], scale, n, &dst[0])
+	return n
+}

@@ -6,15 +6,6 @@ package vec
 // elements that it processed (a multiple of eight); the Go twin does the rest. The caller has
 // checked the lengths.
 
-func bceGradSIMD(y []float32, scale float32, dst []float32) int {
-	n := len(dst) &^ 7
-	if !simd || n == 0 {
-		return 0
-	}
-	bceGradAsm(&y[0], scale, n, &dst[0])
-	return n
-}
-
 func axpySIMD(s float32, x, dst []float32) int {
 	n := len(dst) &^ 7
 	if !simd || n == 0 {

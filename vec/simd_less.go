@@ -2,7 +2,10 @@
 
 package vec
 
-// The kernels that only AVX2 has. On other platforms the Go twins do this work.
+// wide is for AVX-512.
+var wide = false
+
+// The kernels that only amd64 has. On other platforms the Go twins do this work.
 
 func foldSIMD([]float32, int, []uint32, float32, uint32, uint32) bool { return false }
 func gatherSIMD([]float32, int, []uint32, uint32) bool                { return false }

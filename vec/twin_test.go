@@ -2,11 +2,26 @@ package vec
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
 )
+
+// twins runs f with the kernels of this machine, then without AVX-512 if it has it, then without
+// SIMD. f must compare its results with those of the first call.
+func twins(f func(how string)) {
+	fast, was := simd, wide
+	defer func() { simd, wide = fast, was }()
+	f("with the widest SIMD")
+	if wide {
+		wide = false
+		f("with AVX2")
+	}
+	simd = false
+	f("without SIMD")
+}
 
 // both runs f with and without the SIMD kernels on copies of the same memory, and compares every
 // bit.
@@ -15,17 +30,21 @@ func both(t *testing.T, what string, mem []float32, f func(mem []float32)) {
 	if !simd {
 		t.Skip("this build or machine has no SIMD kernels to compare")
 	}
-	fast, slow := append([]float32(nil), mem...), append([]float32(nil), mem...)
-	f(fast)
-	simd = false
-	defer func() { simd = true }()
-	f(slow)
-	for i := range fast {
-		a, b := math.Float32bits(fast[i]), math.Float32bits(slow[i])
-		if a != b && !(fast[i] != fast[i] && slow[i] != slow[i]) {
-			t.Fatalf("%s: element %d is %x (%g) with SIMD, %x (%g) without", what, i, a, fast[i], b, slow[i])
+	var first []float32
+	twins(func(how string) {
+		now := append([]float32(nil), mem...)
+		f(now)
+		if first == nil {
+			first = now
 		}
-	}
+		for i, y := range now {
+			x := first[i]
+			a, b := math.Float32bits(x), math.Float32bits(y)
+			if a != b && !(x != x && y != y) {
+				t.Fatalf("%s: element %d is %x (%g) with the widest SIMD, %x (%g) %s", what, i, a, x, b, y, how)
+			}
+		}
+	})
 }
 
 // strange32 lists numbers that break careless kernels.
@@ -162,20 +181,21 @@ func TestDrawAndResolveHaveTheBitsOfTheirTwins(t *testing.T) {
 				a[w][l] = uint32(r.Uint64()) | 1
 			}
 		}
-		b, n := a, int(r.Uint32n(100))
-		x, y := make([]uint32, n+8), make([]uint32, n+8)
+		start, n := a, int(r.Uint32n(100))
+		x := make([]uint32, n+8)
 		Draw(&a, items, taken, n, x)
-		simd = false
-		Draw(&b, items, taken, n, y)
-		simd = true
-		if a != b {
-			t.Fatal("the states of the streams differ")
-		}
-		for i := range n {
-			if x[i] != y[i] || x[i] >= items || taken[x[i]>>6]>>(x[i]&63)&1 == 1 {
-				t.Fatalf("draw %d is %d with SIMD, %d without, of %d items", i, x[i], y[i], items)
+		twins(func(how string) {
+			b, y := start, make([]uint32, n+8)
+			Draw(&b, items, taken, n, y)
+			if a != b {
+				t.Fatalf("the states of the streams differ %s", how)
 			}
-		}
+			for i := range n {
+				if x[i] != y[i] || x[i] >= items || taken[x[i]>>6]>>(x[i]&63)&1 == 1 {
+					t.Fatalf("draw %d is %d with the widest SIMD, %d %s, of %d items", i, x[i], y[i], how, items)
+				}
+			}
+		})
 		resolvesAlike(t, &r, x[:n], items)
 	}
 }
@@ -196,12 +216,12 @@ func resolvesAlike(t *testing.T, r *rng.Rand, raw []uint32, items uint32) {
 		return list, distinct, count
 	}
 	a, an, ac := again()
-	simd = false
-	b, bn, bc := again()
-	simd = true
-	if an != bn || !slices.Equal(a, b) || !slices.Equal(ac, bc) {
-		t.Fatalf("repeats are %v of %d distinct with SIMD, %v of %d without", a, an, b, bn)
-	}
+	twins(func(how string) {
+		b, bn, bc := again()
+		if an != bn || !slices.Equal(a, b) || !slices.Equal(ac, bc) {
+			t.Fatalf("repeats are %v of %d distinct with the widest SIMD, %v of %d %s", a, an, b, bn, how)
+		}
+	})
 	type out struct {
 		item, rd, wr []uint32
 		y            []float32
@@ -212,15 +232,11 @@ func resolvesAlike(t *testing.T, r *rng.Rand, raw []uint32, items uint32) {
 		return o
 	}
 	fast := resolve()
-	simd = false
-	slow := resolve()
-	simd = true
-	for i := range n {
-		if fast.item[i] != slow.item[i] || fast.rd[i] != slow.rd[i] || fast.wr[i] != slow.wr[i] ||
-			fast.y[i] != slow.y[i] {
-			t.Fatalf("sample %d resolves differently", i)
+	twins(func(how string) {
+		if slow := resolve(); !reflect.DeepEqual(fast, slow) {
+			t.Fatalf("samples resolve differently %s", how)
 		}
-	}
+	})
 }
 
 func TestGemmIsTheProductAndHasTheBitsOfItsTwin(t *testing.T) {

@@ -1,5 +1,5 @@
-// Command gen writes the AVX2 kernels of package vec. Run it with `make generate` after a
-// change; its output is committed.
+// Command gen writes the AVX2 and AVX-512 kernels of package vec. Run it with `make generate`
+// after a change; its output is committed.
 //
 // Every kernel repeats its Go twin operation by operation: products are rounded before they are
 // added (no fused multiply-add), and lanes and blocks are added in the order that package vec
@@ -63,6 +63,7 @@ func main() {
 	roof()
 	merge()
 	gemm()
+	wide()
 	draw()
 	resolve()
 	rows32()

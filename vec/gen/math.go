@@ -10,10 +10,7 @@ import (
 
 // constants are broadcast from one table in read-only data.
 func constants(name string, xs ...float32) func(i int) VecVirtual {
-	data := GLOBL(name, RODATA|NOPTR)
-	for i, x := range xs {
-		DATA(4*i, U32(math.Float32bits(x)))
-	}
+	data := table(name, xs...)
 	return func(i int) VecVirtual {
 		y := YMM()
 		VBROADCASTSS(data.Offset(4*i), y)
@@ -21,47 +18,80 @@ func constants(name string, xs ...float32) func(i int) VecVirtual {
 	}
 }
 
-// bceGrad replaces eight logits at a time by (sigmoid-y)*scale. It repeats Sigmoid in
-// sigmoid.go; n is a multiple of eight.
+func table(name string, xs ...float32) Mem {
+	data := GLOBL(name, RODATA|NOPTR)
+	for i, x := range xs {
+		DATA(4*i, U32(math.Float32bits(x)))
+	}
+	return data
+}
+
+// bceGrad replaces logits by (sigmoid-y)*scale, eight at a time, and sixteen at a time in its
+// AVX-512 form. It repeats Sigmoid in sigmoid.go; n is a multiple of eight.
 func bceGrad() {
-	c := constants("sigmoidConstants", 80, -80, float32(math.Copysign(0, -1)), 1.44269504088896341, 12582912,
+	data := table("sigmoidConstants", 80, -80, float32(math.Copysign(0, -1)), 1.44269504088896341, 12582912,
 		0.0013264665381104309, 0.00967151261060975, 0.05550733892804937, 0.24022242093454363, 0.6931469775442827, 1)
-	text("bceGradAsm", "func(y *float32, scale float32, n int, dst *float32)")
-	y, n, dst := Load(Param("y"), GP64()), Load(Param("n"), GP64()), Load(Param("dst"), GP64())
-	s, err := Param("scale").Resolve()
-	must(err)
-	scale := YMM()
-	VBROADCASTSS(s.Addr, scale)
-	hi, lo, sign, log2e, magic, one := c(0), c(1), c(2), c(3), c(4), c(10)
-	loop("eight", n, 8, func() {
-		x, z, t, p := YMM(), YMM(), YMM(), YMM()
-		VMOVUPS(Mem{Base: dst}, x)
-		// MINPS and MAXPS return their second source if one is NaN, so x passes through.
-		VMINPS(x, hi, z)
-		VMAXPS(z, lo, z)
-		VXORPS(sign, z, z)
-		VMULPS(log2e, z, z)
-		VADDPS(magic, z, t)
-		VSUBPS(magic, t, p)
-		VSUBPS(p, z, z) // f
-		VMOVUPS(c(5), p)
-		for i := 6; i <= 10; i++ {
-			VMULPS(z, p, p)
-			VADDPS(c(i), p, p)
-		}
-		VPSLLD(Imm(23), t, t)
-		VPADDD(t, p, p) // e
-		VADDPS(one, p, p)
-		VDIVPS(p, one, p)
+	bceGradOf(data, "bceGradAsm", []lanes{{8, YMM, func(x, p VecVirtual) {
 		nan := YMM()
 		VCMPPS(Imm(3), x, x, nan) // unordered
 		VBLENDVPS(nan, x, p, p)
-		VSUBPS(Mem{Base: y}, p, p)
-		VMULPS(scale, p, p)
-		VMOVUPS(p, Mem{Base: dst})
-		ADDQ(Imm(32), y)
-		ADDQ(Imm(32), dst)
-	})
+	}}})
+	masked := func(x, p VecVirtual) {
+		nan := K()
+		VCMPPS(Imm(3), x, x, nan)
+		VBLENDMPS(x, p, nan, p)
+	}
+	bceGradOf(data, "bceGradWideAsm", []lanes{{16, ZMM, masked}, {8, YMM, masked}})
+}
+
+// lanes is a width of registers, and how x replaces p in the lanes in which x is NaN.
+type lanes struct {
+	n       int
+	reg     func() VecVirtual
+	keepNaN func(x, p VecVirtual)
+}
+
+func bceGradOf(data Mem, name string, widths []lanes) {
+	text(name, "func(y *float32, scale float32, n int, dst *float32)")
+	y, n, dst := Load(Param("y"), GP64()), Load(Param("n"), GP64()), Load(Param("dst"), GP64())
+	s, err := Param("scale").Resolve()
+	must(err)
+	for _, w := range widths {
+		splat := func(m Mem) VecVirtual {
+			r := w.reg()
+			VBROADCASTSS(m, r)
+			return r
+		}
+		c := func(i int) VecVirtual { return splat(data.Offset(4 * i)) }
+		scale, hi, lo, sign, log2e, magic, one := splat(s.Addr), c(0), c(1), c(2), c(3), c(4), c(10)
+		loop(map[int]string{8: "eight", 16: "sixteen"}[w.n], n, w.n, func() {
+			x, z, t, p := w.reg(), w.reg(), w.reg(), w.reg()
+			VMOVUPS(Mem{Base: dst}, x)
+			// MINPS and MAXPS return their second source if one is NaN, so x passes through.
+			VMINPS(x, hi, z)
+			VMAXPS(z, lo, z)
+			VXORPS(sign, z, z)
+			VMULPS(log2e, z, z)
+			VADDPS(magic, z, t)
+			VSUBPS(magic, t, p)
+			VSUBPS(p, z, z) // f
+			VMOVUPS(c(5), p)
+			for i := 6; i <= 10; i++ {
+				VMULPS(z, p, p)
+				VADDPS(c(i), p, p)
+			}
+			VPSLLD(Imm(23), t, t)
+			VPADDD(t, p, p) // e
+			VADDPS(one, p, p)
+			VDIVPS(p, one, p)
+			w.keepNaN(x, p)
+			VSUBPS(Mem{Base: y}, p, p)
+			VMULPS(scale, p, p)
+			VMOVUPS(p, Mem{Base: dst})
+			ADDQ(Imm(uint64(4*w.n)), y)
+			ADDQ(Imm(uint64(4*w.n)), dst)
+		})
+	}
 	VZEROUPPER()
 	RET()
 }
