@@ -188,7 +188,7 @@ func TestEmptyUpdateOnlyWithoutPolicy(t *testing.T) {
 }
 
 func TestRecommendsUnseenCatalogueItemsOffline(t *testing.T) {
-	for _, m := range []string{"pfedrec", "fedrap", "ials", "tacit"} {
+	for _, m := range []string{"pfedrec", "fedrap", "ials", "ials-next"} {
 		f, members := start(t, m, 2, "dim", "4")
 		d := members[0].open()
 		if _, err := d.Recommend(5); !errors.Is(err, ErrNoModel) {

@@ -147,11 +147,16 @@ func entries() []method.Entry {
 			Caution: repeatCaution,
 		},
 		{
-			Name: "tacit", Title: "Tacit", Paper: "Tacit's own", New: func() method.Method { return &closed.Tacit{} },
+			Name: "tacit", Title: "Tacit", Paper: "Tacit's own",
+			New:     func() method.Method { return &closed.IALSNext{} },
+			Options: map[string]string{"rounds": "15", "eval-every": "5"},
+			Caution: orderCaution + sumCaution,
+		},
+		{
+			Name: "ials-next", Title: "iALS with the order of the history", Paper: "Tacit's own",
+			New:     func() method.Method { return &closed.IALSNext{} },
 			Options: map[string]string{"rounds": "15", "eval-every": "5"}, Grid: alsGrid,
-			Caution: "Its gain over iALS comes from the order of the history. Compare it with other methods that " +
-				"use the order " +
-				"(docs/sequence.md; on ML-1M `gru4rec` is better). " + sumCaution,
+			Caution: orderCaution + sumCaution,
 		},
 		{
 			Name: "ials", Title: "Shared-curvature iALS", Paper: "Tacit's own; the objective is that of Rendle et " +

@@ -5,6 +5,10 @@ import (
 	"github.com/tacit-rec/tacit/methods/internal/private"
 )
 
+// orderCaution says what methods that use the order of the history compare with.
+const orderCaution = "It uses the order of the history: compare it with other methods that do so too " +
+	"(docs/sequence.md). "
+
 const sumCaution = "Exact sums are not private by themselves: if one device of a cohort has an item, the item's sum " +
 	"is that device's vector. Rows that fewer than `few` devices have are not learnt."
 

@@ -209,7 +209,7 @@ func TestSharedCurvatureNeedsNoMoreRoundsThanALS(t *testing.T) {
 	compare(movies(t, "ml-100k"), "dim=32 a0=0.3 few=1")
 }
 
-// BenchmarkLossOfTwelveRounds reports the losses of docs/tacit.md, not a time.
+// BenchmarkLossOfTwelveRounds reports the losses of docs/ials.md, not a time.
 func BenchmarkLossOfTwelveRounds(b *testing.B) {
 	for name, words := range map[string]string{"ml-100k": "dim=32 a0=0.3 few=1", "ml-1m": "dim=64 few=1"} {
 		b.Run(name, func(b *testing.B) {

@@ -59,7 +59,7 @@ type (
 	ALS          = closed.ALS
 	IALS         = closed.IALS
 	FCF          = closed.FCF
-	Tacit        = closed.Tacit
+	IALSNext     = closed.IALSNext
 	Markov       = sequence.Markov
 	OneShot      = private.OneShot
 	NormGrad     = private.NormGrad

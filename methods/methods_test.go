@@ -61,7 +61,6 @@ func TestVariantsConform(t *testing.T) {
 		"fedrap lambda=0 mu=0 tables=shared",
 		"fedrap tables=own",
 		"ials average=3",
-		"tacit items=on",
 		"ease-sketch rank=5 few=1 reg=3",
 	} {
 		t.Run(words, func(t *testing.T) {

@@ -82,11 +82,9 @@ func TestRowsOfASingleDeviceAreNotLearnt(t *testing.T) {
 		{"ials dim=4", "item", 5, []int{rareOnce, 23}, []int{0, rareFirst, rareNewest}},
 		{"ials dim=4 average=2", "item", 6, []int{rareOnce, 23}, []int{0, rareFirst, rareNewest}},
 		{"als dim=4", "item", 3, []int{rareOnce, 23}, []int{0, rareFirst, rareNewest}},
-		{"tacit dim=4", "item", 7, []int{rareOnce, 23}, []int{0, rareFirst, rareNewest}},
+		{"ials-next dim=4", "item", 7, []int{rareOnce, 23}, []int{0, rareFirst, rareNewest}},
 		// A first item has no earlier one, and the newest is held back for the choice.
-		{"tacit dim=4", "head", 7, []int{rareOnce, rareFirst, rareNewest, 23}, []int{0, 19}},
-		{"tacit dim=4 items=on", "head", 7, []int{rareOnce, rareFirst, rareNewest, 23}, []int{0, 19}},
-		{"tacit dim=4 items=on", "weight", 7, []int{rareOnce, rareFirst, rareNewest, 23}, []int{0, 19}},
+		{"ials-next dim=4", "head", 7, []int{rareOnce, rareFirst, rareNewest, 23}, []int{0, 19}},
 		{"slit", "weight", 1, []int{rareOnce, rareFirst, rareNewest, 23}, []int{0, 19}},
 		{"ease", "weight", 1, []int{rareOnce, 23}, []int{0, rareFirst, rareNewest}},
 		{"ease-sketch", "row", 3, []int{rareOnce, 23}, []int{0, rareFirst, rareNewest}},

@@ -12,7 +12,7 @@ import (
 func TestMasksWithoutNoiseChangeNoBit(t *testing.T) {
 	s := small(t, "temporal")
 	run := func(secagg string) (*Run, []Event) {
-		m := &methods.Tacit{}
+		m := &methods.IALSNext{}
 		configure(t, m, "dim", "4")
 		o := defaults()
 		o.Rounds, o.Sums, o.Secagg, o.Dropout, o.Straggle = 4, "integer", secagg, 0.1, 0.1

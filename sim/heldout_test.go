@@ -29,7 +29,7 @@ func apart(t testing.TB, protocol string) (*data.Split, Options) {
 // guests are a method that folds users in, two that need a visit (of which one serves
 // tuned rows), and one that is trained in one place.
 func guests(t testing.TB) map[string]method.Method {
-	out := map[string]method.Method{"tacit": &methods.Tacit{}, "fedmf": &methods.FedMF{}, "mf": &methods.MF{}}
+	out := map[string]method.Method{"ials-next": &methods.IALSNext{}, "fedmf": &methods.FedMF{}, "mf": &methods.MF{}}
 	for _, m := range out {
 		configure(t, m, "dim", "8")
 	}
@@ -110,7 +110,7 @@ func TestModelDoesNotDependOnNewUsers(t *testing.T) {
 // the scores are counted one by one.
 func TestNewUserRankMatchesItsPreparedDevice(t *testing.T) {
 	s, o := apart(t, "deployed")
-	r := start(t, guests(t)["tacit"], s, o, 2)
+	r := start(t, guests(t)["ials-next"], s, o, 2)
 	for !r.Done() {
 		step(t, r)
 	}

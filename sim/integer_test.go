@@ -15,8 +15,8 @@ func TestIntegerSumsTrainAsFloatsDo(t *testing.T) {
 	for name, build := range map[string]func() method.Method{
 		"pfedrec": func() method.Method { return pfedrec(t, "dim", "6") },
 		"fedrap":  func() method.Method { return fedrap(t, "dim", "6", "row-lr", "1") },
-		"tacit": func() method.Method {
-			m := &methods.Tacit{}
+		"ials-next": func() method.Method {
+			m := &methods.IALSNext{}
 			configure(t, m, "dim", "6")
 			return m
 		},

@@ -34,8 +34,8 @@ func TestMaskingWithoutPolicyChangesNoBit(t *testing.T) {
 		bucket int
 		params []string
 	}{
-		"tacit":           {"tacit", 0, nil},
-		"tacit, buckets":  {"tacit", 15, []string{"few", "3"}},
+		"next":            {"ials-next", 0, nil},
+		"next in buckets": {"ials-next", 15, []string{"few", "3"}},
 		"ials":            {"ials", 0, []string{"few", "3"}},
 		"ials in buckets": {"ials", 15, nil},
 	} {

@@ -14,7 +14,7 @@ import (
 // use -benchtime 15x or more.
 func BenchmarkRound(b *testing.B) {
 	split := splitOf(b, "users=300,items=1700,mean-rows=100,seed=3")
-	for name, params := range map[string][]string{"fedmf": {"dim", "32"}, "tacit": {"dim", "32"}} {
+	for name, params := range map[string][]string{"fedmf": {"dim", "32"}, "ials-next": {"dim", "32"}} {
 		b.Run(name, func(b *testing.B) {
 			s := settings(split, name, params...)
 			s.Rounds = max(b.N, 4)

@@ -246,7 +246,7 @@ func TestNetworkGivesTheBitsOfTheSimulation(t *testing.T) {
 		"pfedrec":   {"dim", "8"},
 		"fedrap":    {"dim", "8", "row-lr", "1"},
 		"fedrecgel": {"dim", "8"},
-		"tacit":     {"dim", "8"},
+		"ials-next": {"dim", "8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -371,7 +371,7 @@ func TestMaliciousDevicesAreRefusedAndChangeNothing(t *testing.T) {
 func TestCoordinatorSurvivesRestarts(t *testing.T) {
 	t.Parallel()
 	split := world(t)
-	s := settings(split, "tacit", "dim", "8")
+	s := settings(split, "ials-next", "dim", "8")
 	s.Rounds, s.EvalEvery = 6, 3
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, split, &s)

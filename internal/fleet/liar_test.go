@@ -49,10 +49,10 @@ func extremes(m method.Method, slots []method.Slot, rounds int, most int64) func
 // little accuracy such a liar costs.
 func TestOneLiarWithinItsBound(t *testing.T) {
 	const rounds = 20
-	for _, m := range []method.Method{&methods.IALS{}, &methods.Tacit{}} {
+	for _, m := range []method.Method{&methods.IALS{}, &methods.IALSNext{}} {
 		name := "ials"
-		if _, is := m.(*methods.Tacit); is {
-			name = "tacit"
+		if _, is := m.(*methods.IALSNext); is {
+			name = "ials-next"
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -29,9 +29,9 @@ func narrow(t *testing.T, m method.Method, items, users, rounds, bits int) (*loc
 	return p, mem
 }
 
-func tacit(t *testing.T, words ...string) *methods.Tacit {
+func next(t *testing.T, words ...string) *methods.IALSNext {
 	t.Helper()
-	m := &methods.Tacit{}
+	m := &methods.IALSNext{}
 	param.Defaults(m)
 	for i := 0; i < len(words); i += 2 {
 		if err := param.Set(m, words[i], words[i+1]); err != nil {
@@ -42,7 +42,7 @@ func tacit(t *testing.T, words ...string) *methods.Tacit {
 }
 
 // A whole update is what a device sends under masks, and more than what it sends without.
-func TestTheDefaultMethodSendsLittle(t *testing.T) {
+func TestIALSNextSendsLittle(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		users, items int
@@ -52,7 +52,7 @@ func TestTheDefaultMethodSendsLittle(t *testing.T) {
 		{"ml-100k", 943, 1682, []string{"dim", "32", "a0", "0.3"}, 3_000_000},
 		{"ml-1m", 6040, 3706, nil, 12_000_000},
 	} {
-		p, err := local.NewPlan(tacit(t, c.words...), local.Options{
+		p, err := local.NewPlan(next(t, c.words...), local.Options{
 			Items: c.items, Users: c.users, Rounds: 15,
 			Batch: 256, Integers: true, Bits: 24,
 		})
@@ -92,7 +92,7 @@ func TestNarrowSumsAreRightOnAverage(t *testing.T) {
 	const items, users, bits, times = 40, 500, 16, 400
 	for _, round := range []int{0, 1, 3, 4} {
 		value := func(bits int, id uint32) ([][]float32, *local.Plan) {
-			p, mem := narrow(t, tacit(t, "dim", "4"), items, users, 5, bits)
+			p, mem := narrow(t, next(t, "dim", "4"), items, users, 5, bits)
 			return sent(t, p, mem, round, id, bits), p
 		}
 		want, p := value(0, 0)
@@ -163,7 +163,7 @@ func sent(t *testing.T, p *local.Plan, mem *local.Memory, round int, id uint32, 
 
 // What is beyond a reach is cut, and an update that is not finite counts as nothing.
 func TestNarrowSumsTruncateLargeNumbers(t *testing.T) {
-	p, mem := narrow(t, tacit(t, "dim", "4", "reg", "1e-7", "a0", "1e-6"), 40, 500, 5, 16)
+	p, mem := narrow(t, next(t, "dim", "4", "reg", "1e-7", "a0", "1e-6"), 40, 500, 5, 16)
 	bound := p.Bound(500)
 	mem.SetBound(bound)
 	visit := func(x float32) (local.Outcome, []int64) {
@@ -202,7 +202,7 @@ func zero(v []int64) bool {
 }
 
 func TestNarrowVisitsDoNotAllocate(t *testing.T) {
-	p, mem := narrow(t, tacit(t, "dim", "4"), 40, 500, 5, 16)
+	p, mem := narrow(t, next(t, "dim", "4"), 40, 500, 5, 16)
 	mem.SetBound(p.Bound(500))
 	k, st := local.NewWorker(mem, 0), mem.NewState(nil)
 	flat := make([]int64, p.MaxUpdateLength()+1)

@@ -81,7 +81,7 @@ func FuzzState(f *testing.F) {
 
 // What a plan says it needs is compared with what the runtime says was allocated.
 func TestMemoryBytesMatchesAllocation(t *testing.T) {
-	for _, name := range []string{"pfedrec", "fedrap", "fedncf", "fcf", "tacit"} {
+	for _, name := range []string{"pfedrec", "fedrap", "fedncf", "fcf", "ials-next"} {
 		e, err := methods.Default().Lookup(name)
 		if err != nil {
 			t.Fatal(err)

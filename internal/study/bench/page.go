@@ -182,7 +182,7 @@ const maskedRounds = `
 upload, with coordinator and devices on the same 2 cores of a busy machine:
 
     tacit serve --state bench &
-    tacit fleet --state bench -d world --world users=1000,items=1682,mean-rows=40,seed=1 -m tacit \
+    tacit fleet --state bench -d world --world users=1000,items=1682,mean-rows=40,seed=1 -m ials-next \
       --secagg on --rounds 3 --leave 0,0.05,0.05,0 --deadline 60s
     awk '{print ($14+$15)/100 " s"}' /proc/$!/stat
 

@@ -33,28 +33,25 @@ func RankGain(w *method.Work, scores []float32, target uint32) float32 {
 	return float32(gain(float64(above)) + gain(float64(above)*99/float64(max(others, 99))))
 }
 
-// Mixture holds the weights of the sequence head and of the item-item model in a blended
-// score. The user's vector has the rest.
-type Mixture struct{ Head, Items float32 }
-
-// MixtureGrid lists the settings that devices compare: each Recency with each Mixture.
+// MixtureGrid lists the settings that devices compare: each Recency with each Share, the
+// weight of the sequence head's scores in the blend. The user's vector has the rest.
 type MixtureGrid struct {
 	Recency []learn.Recency
-	Mixture []Mixture
+	Share   []float32
 }
 
 // Len returns the number of settings.
-func (g MixtureGrid) Len() int { return len(g.Recency) * len(g.Mixture) }
+func (g MixtureGrid) Len() int { return len(g.Recency) * len(g.Share) }
 
-// At returns setting k.
-func (g MixtureGrid) At(k int) (learn.Recency, Mixture) {
-	return g.Recency[k/len(g.Mixture)], g.Mixture[k%len(g.Mixture)]
+// At returns setting k. A number outside the grid stands for the nearest one inside.
+func (g MixtureGrid) At(k int) (learn.Recency, float32) {
+	k = min(max(k, 0), g.Len()-1)
+	return g.Recency[k/len(g.Share)], g.Share[k%len(g.Share)]
 }
 
 // Judge adds the RankGain of each setting to merit. recent scores all items with one
-// Recency, next holds the sequence head's scores, and items those of the item-item model;
-// it may be nil.
-func (g MixtureGrid) Judge(w *method.Work, target uint32, next, items []float32, recent func(learn.Recency) []float32,
+// Recency, and next holds the sequence head's scores.
+func (g MixtureGrid) Judge(w *method.Work, target uint32, next []float32, recent func(learn.Recency) []float32,
 	merit []float32,
 ) {
 	mark := w.Mark()
@@ -63,13 +60,10 @@ func (g MixtureGrid) Judge(w *method.Work, target uint32, next, items []float32,
 	for k, r := range g.Recency {
 		inner := w.Mark()
 		scores := recent(r)
-		for j, s := range g.Mixture {
-			vec.ScaleTo(1-s.Head-s.Items, scores, blend)
-			vec.Axpy(s.Head, next, blend)
-			if s.Items > 0 {
-				vec.Axpy(s.Items, items, blend)
-			}
-			merit[k*len(g.Mixture)+j] += RankGain(w, blend, target)
+		for j, share := range g.Share {
+			vec.ScaleTo(1-share, scores, blend)
+			vec.Axpy(share, next, blend)
+			merit[k*len(g.Share)+j] += RankGain(w, blend, target)
 		}
 		w.Release(inner)
 	}

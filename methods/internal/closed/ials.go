@@ -1,5 +1,5 @@
 // Package closed holds methods that solve instead of taking gradient steps: their rounds
-// are exact sums. Tacit's default method is one of them.
+// are exact sums.
 package closed
 
 import (

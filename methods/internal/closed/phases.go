@@ -6,14 +6,14 @@ import (
 )
 
 // The phases of shared-curvature iALS, with the objective of Rendle et al. (2022),
-// followed by those that Tacit adds.
+// followed by those that IALSNext adds.
 const (
 	alsCounts   = iota // count the devices that have each item
 	alsSolves          // step
 	alsAverages        // step, and update the mean of the rows
 	alsSettles         // the same, then replace the rows with their mean
-	tacHeads           // learn the sequence head and the item-item model
-	tacChooses         // compare the settings
+	nextHeads          // learn the sequence head
+	nextChooses        // compare the settings
 )
 
 func (m *IALS) Phase(round, rounds int) (int, string) {
@@ -39,26 +39,26 @@ func (m *IALS) Popular(g *method.Global) []uint32 {
 // ReportsFinalRound reports whether the last round replaces the rows with their mean.
 func (m *IALS) ReportsFinalRound() bool { return m.Average > 0 }
 
-func (m *Tacit) Phase(round, rounds int) (int, string) {
+func (m *IALSNext) Phase(round, rounds int) (int, string) {
 	switch {
 	case round > 1 && round == rounds-1:
-		return tacChooses, "choose"
+		return nextChooses, "choose"
 	case round > 1 && round == rounds-2:
-		return tacHeads, "head"
+		return nextHeads, "head"
 	}
 	return m.IALS.Phase(round, max(rounds-2, 1))
 }
 
 // Transfers returns the slots that a phase needs.
-func (m *Tacit) Transfers(phase, slot int) bool {
+func (m *IALSNext) Transfers(phase, slot int) bool {
 	switch phase {
-	case tacHeads:
-		return slot == alsItem || slot == alsCount || slot == tacSquare || slot == tacNext || slot > tacItems
-	case tacChooses:
-		return slot == alsItem || slot == alsGram || slot == tacHead || slot == tacMerit || slot == tacItems
+	case nextHeads:
+		return slot == alsItem || slot == alsCount || slot == nextSquare || slot == nextNext
+	case nextChooses:
+		return slot == alsItem || slot == alsGram || slot == nextHead || slot == nextMerit
 	}
 	return slot < alsSlots && m.IALS.Transfers(phase, slot)
 }
 
 // ReportsFinalRound is true: only the last round chooses the setting.
-func (m *Tacit) ReportsFinalRound() bool { return true }
+func (m *IALSNext) ReportsFinalRound() bool { return true }
