@@ -156,9 +156,9 @@ fuzz: ## every fuzz target for T each: make fuzz T=60s
 .PHONY: browser
 browser:
 	$(call say,'js/wasm: the pure packages')
-	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build $(addprefix ./,$(PURE))
+	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build -trimpath $(addprefix ./,$(PURE))
 	@if command -v node >/dev/null; then \
-		GOOS=js GOARCH=wasm CGO_ENABLED=0 $(TEST) -exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" -run SameBits ./internal/study/experiment; \
+		GOOS=js GOARCH=wasm CGO_ENABLED=0 $(TEST) -trimpath -exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" -run SameBits ./internal/study/experiment; \
 	else \
 		echo 'SKIPPED: comparing bits under js/wasm requires node'; \
 	fi

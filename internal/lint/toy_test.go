@@ -37,7 +37,7 @@ func TestTheMethodInTheGuideConforms(t *testing.T) {
 
 	test := exec.Command("go", "test", "-v", "-count=1", "./...")
 	test.Dir = dir
-	test.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	test.Env = append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off", "GOWORK=off")
 	out, err := test.CombinedOutput()
 	if err != nil {
 		t.Fatalf("the method in CONTRIBUTING.md does not pass its test (%v); correct the guide, or the change that "+
