@@ -29,6 +29,9 @@ type Protocol struct {
 	// Shuffle puts the rows of each user in random order if the data has no times: the test item is then a random
 	// row.
 	Shuffle bool
+	// CompleteHistory adds the rows between the train rows and the test item to the history that the test item is
+	// ranked with, after training and validation.
+	CompleteHistory bool
 	// NewUserShare is the share of users held out of training and measured separately, from their own train rows.
 	// It is 0 in named protocols; a run sets it.
 	NewUserShare float64
@@ -69,6 +72,11 @@ func Protocols() []Protocol {
 		{
 			Name: "deployed", Split: LeaveOneOut, Hide: HideNothing, Sampled: 99, Full: true,
 			About: "what a real device can do: it excludes only its own train items from the negatives",
+		},
+		{
+			Name: "complete", Split: LeaveOneOut, Hide: HideNothing, Sampled: 99, Full: true, CompleteHistory: true,
+			About: "as deployed, but the validation item is part of the history when the test item is ranked, as in " +
+				"most papers on sequences. Training and validation are those of deployed",
 		},
 		{
 			Name: "temporal", Split: TimeCut, Hide: HideNothing, Sampled: 99, Full: true,

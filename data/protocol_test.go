@@ -16,7 +16,7 @@ func mustProtocol(t testing.TB, name string) Protocol {
 
 func TestOnlyThePaperProtocolLeaks(t *testing.T) {
 	want := map[string]bool{
-		"paper": true, "isolated": false, "deployed": false, "temporal": false, "fedrecgel": false,
+		"paper": true, "isolated": false, "deployed": false, "complete": false, "temporal": false, "fedrecgel": false,
 		"privrec": false,
 	}
 	for _, p := range Protocols() {
@@ -76,6 +76,7 @@ func TestEachProtocolHidesWhatItSays(t *testing.T) {
 			return slices.Concat([]uint32{uint32(p.Valid), uint32(p.Test)}, p.Candidates[0], p.Candidates[1])
 		},
 		"deployed":  func(*Part) []uint32 { return nil },
+		"complete":  func(*Part) []uint32 { return nil },
 		"temporal":  func(*Part) []uint32 { return nil },
 		"fedrecgel": func(*Part) []uint32 { return nil },
 		"privrec":   func(*Part) []uint32 { return nil },
@@ -99,7 +100,7 @@ func TestEachProtocolHidesWhatItSays(t *testing.T) {
 }
 
 func TestUnknownProtocolErrorListsTheKnownOnes(t *testing.T) {
-	const want = `unknown protocol "fair"; must be one of paper, isolated, deployed, temporal, fedrecgel, privrec`
+	const want = `unknown protocol "fair"; must be one of paper, isolated, deployed, complete, temporal, fedrecgel, privrec`
 	if _, err := ProtocolNamed("fair"); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -237,6 +237,23 @@ func (p *Part) Held() []uint32 {
 	return out
 }
 
+// AtTest returns the history that the test item is ranked with, as Train, Rating and Rows are: Train, and with
+// Protocol.CompleteHistory also Later.
+func (s *Split) AtTest(p *Part) (items []uint32, rating []float32, rows []uint32) {
+	if !s.CompleteHistory || len(p.Later) == 0 {
+		return p.Train, p.Rating, p.Rows
+	}
+	n := len(p.Train) + len(p.Later)
+	items = p.history.Items[:n]
+	if p.Rating != nil {
+		rating = p.history.Values[:n]
+	}
+	if p.Rows != nil {
+		rows = p.numbers[:n]
+	}
+	return items, rating, rows
+}
+
 // Hidden returns the items that a device does not draw as negatives, besides its train items.
 func (s *Split) Hidden(p *Part) [2][]uint32 {
 	switch s.Hide {

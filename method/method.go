@@ -316,4 +316,7 @@ type Published struct {
 	HR20     float64 `json:"hr@20,omitempty"`
 	Source   string  `json:"source"`
 	Protocol string  `json:"protocol"` // the protocol under which our results are comparable
+	// Model is the published model, if it is not the method that Published was asked about. The metrics are then
+	// those of full ranking.
+	Model string `json:"model,omitempty"`
 }

@@ -158,12 +158,27 @@ func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 		e.queries(by, s, p, e.now.Test[e.now.Start[u]:e.now.Start[u+1]])
 		return
 	}
+	held := [2]int64{p.Valid, p.Test}
+	c, completes := by.(completer)
+	if !completes {
+		e.rankHeld(by, s, p, u, held)
+		return
+	}
+	e.rankHeld(by, s, p, u, [2]int64{p.Valid, data.None})
+	c.complete()
+	e.rankHeld(by, s, p, u, [2]int64{data.None, p.Test})
+}
+
+// completer is a scorer that can load the history of the test: see data.Protocol.CompleteHistory.
+type completer interface{ complete() }
+
+// rankHeld ranks the given held-out items of a user.
+func (e *eval) rankHeld(by scorer, s *scores, p *data.Part, u int, held [2]int64) {
 	full := e.split.Full
 	if s.haveAll = full; full {
 		s.all = resize(s.all, e.split.Items())
 		by.ScoreAll(s.all)
 	}
-	held := [2]int64{p.Valid, p.Test}
 	for i, places := range [2][]metrics.Rank{e.now.Valid, e.now.Test} {
 		if held[i] == data.None {
 			continue
@@ -171,7 +186,7 @@ func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 		places[u] = e.sampled(by, s, uint32(held[i]), p.Candidates[i])
 	}
 	if full {
-		e.full(s, p, u)
+		e.full(s, p, u, held)
 	}
 }
 
@@ -216,9 +231,8 @@ func (e *eval) queries(by scorer, s *scores, p *data.Part, places []metrics.Rank
 
 // full ranks among the catalogue without the train items; for the test item also without later
 // items (with leave-one-out, the validation item). The held-out item itself stays.
-func (e *eval) full(s *scores, p *data.Part, u int) {
+func (e *eval) full(s *scores, p *data.Part, u int, held [2]int64) {
 	var kept [2]float32
-	held := [2]int64{p.Valid, p.Test}
 	for i, h := range held {
 		if h != data.None {
 			kept[i] = s.all[h]
@@ -227,17 +241,17 @@ func (e *eval) full(s *scores, p *data.Part, u int) {
 	for _, i := range p.Train {
 		s.all[i] = excluded
 	}
-	if p.Valid != data.None {
-		s.all[p.Valid] = excluded
+	if held[0] != data.None {
+		s.all[held[0]] = excluded
 		e.now.ValidFull[u] = metrics.RankOf(kept[0], s.all)
 	}
 	for _, i := range p.Later {
 		s.all[i] = excluded
 	}
-	if p.Test != data.None {
-		s.all[p.Test] = excluded
+	if held[1] != data.None {
+		s.all[held[1]] = excluded
 		e.now.TestFull[u] = metrics.RankOf(kept[1], s.all)
-		s.all[p.Test] = kept[1]
+		s.all[held[1]] = kept[1]
 	}
 	n := vec.TopK(s.all, e.now.Top[u*topK:(u+1)*topK])
 	for k := n; k < topK; k++ {
@@ -261,12 +275,9 @@ func (f *devices) evalAll(ctx context.Context, e *eval, t int, newUsersOnly bool
 			if newUsersOnly && !l.part.New || l.part.New && !f.servesNewUsers() {
 				continue
 			}
-			if (l.part.HeldOut || l.part.New) && !f.plan.PreparesScoring() && f.central == nil {
-				// A new device trains once, unless the method prepares scoring otherwise.
-				st := f.mem.NewState(nil)
-				l.Visit(&st, &l.task, local.NotCounted, false)
-			} else {
-				l.Prepare(&f.state[u], &l.task)
+			if prepared := f.prepareScoring(l, u); prepared && f.split.CompleteHistory {
+				e.user(&atTest{l.Worker, f, l}, &l.scores, &l.part, u)
+				continue
 			}
 			if e.split.Full && e.now.Start == nil && !e.oneByOne && l.Linear() {
 				e.add(l, u)
@@ -277,4 +288,30 @@ func (f *devices) evalAll(ctx context.Context, e *eval, t int, newUsersOnly bool
 		e.rank(&l.block)
 	})
 	return time.Since(start), ctx.Err()
+}
+
+// prepareScoring makes a lane ready to score a user. It reports whether Prepare has loaded the device. A new
+// device trains once instead, unless the method prepares scoring.
+func (f *devices) prepareScoring(l *lane, u int) (prepared bool) {
+	if (l.part.HeldOut || l.part.New) && !f.plan.PreparesScoring() && f.central == nil {
+		st := f.mem.NewState(nil)
+		l.Visit(&st, &l.task, local.NotCounted, false)
+		return false
+	}
+	l.Prepare(&f.state[u], &l.task)
+	return true
+}
+
+// atTest scores the device of a lane, which Prepare has loaded.
+type atTest struct {
+	*local.Worker
+	f *devices
+	l *lane
+}
+
+// complete loads the device again, with the history of the test.
+func (a *atTest) complete() {
+	t := &a.l.task
+	t.Train, t.Rating, t.Rows = a.f.split.AtTest(&a.l.part)
+	a.Prepare(&a.f.state[t.Device], t)
 }

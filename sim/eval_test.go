@@ -51,7 +51,7 @@ func count(row []float32, held int64, items []uint32) (p metrics.Rank) {
 // Everything is found again by counting. Full ranking leaves out the train items
 // and, when testing, the validation item.
 func TestRanksMatchABruteForceCount(t *testing.T) {
-	for _, protocol := range []string{"paper", "isolated", "deployed", "temporal"} {
+	for _, protocol := range []string{"paper", "isolated", "deployed", "complete", "temporal"} {
 		for _, levels := range []uint32{3, 1 << 30} {
 			s := small(t, protocol)
 			got, err := Evaluate(context.Background(), s, 0, 3,

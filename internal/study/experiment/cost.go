@@ -51,8 +51,11 @@ func (s *Spec) EstimateSeconds(src data.Source) float64 {
 		}
 	}
 	places := 200 * users
-	if s.Protocol == "deployed" || s.Protocol == "temporal" {
+	switch s.Protocol {
+	case "deployed", "temporal":
 		places += float64(src.Items()) * users
+	case "complete": // validation and test are scored separately
+		places += 2 * float64(src.Items()) * users
 	}
 	if s.Protocol == "privrec" { // half of the rows of a fifth of the users, each ranked among all items
 		places = rows / 10 * float64(src.Items())

@@ -15,6 +15,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/reference"
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/internal/study/result"
+	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
@@ -277,6 +278,11 @@ func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 			HR10: pub.HR10, NDCG10: pub.NDCG10, HR20: pub.HR20, Source: pub.Source,
 			Protocol: pub.Protocol,
 		}
+	}
+	for _, pub := range methods.PublishedSequences(j.Spec.Data, j.Spec.Protocol) {
+		res.Literature = append(res.Literature, result.Published{
+			Model: pub.Model, HR10: pub.HR10, NDCG10: pub.NDCG10, Source: pub.Source, Protocol: pub.Protocol,
+		})
 	}
 	return res
 }

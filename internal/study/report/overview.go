@@ -279,9 +279,9 @@ func csvSettings(prefix string, values map[string]any, keys map[string]bool, add
 	}
 }
 
-// isPaper reports whether a paper uses the protocol: the three others are ours.
+// isPaper reports whether a paper about federated methods uses the protocol: the others are ours, or for sequences.
 func isPaper(protocol string) bool {
-	return protocol != "isolated" && protocol != "deployed" && protocol != "temporal"
+	return !slices.Contains([]string{"isolated", "deployed", "complete", "temporal"}, protocol)
 }
 
 // leakLabel says whether a protocol leaks. Data that repeats pairs reveals the test item even if the protocol does

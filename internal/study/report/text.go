@@ -61,6 +61,15 @@ func runTable(g *group, r *row) *Table {
 	if p := r.published(); p.ComparableUnder(g.protocol) {
 		add("published", spreads{one(result.PublishedMetric(p.HR10)), one(result.PublishedMetric(p.NDCG10))})
 	}
+	for _, p := range r.runs[0].Result.Literature {
+		model := format.Clip(format.Clean(p.Model), 40)
+		add("published: "+model, spreads{2: one(p.HR10), 3: one(p.NDCG10)})
+		t.Notes = append(t.Notes, fmt.Sprintf("%s is trained centrally: %s.", model,
+			format.Clip(format.Clean(p.Source), 200)))
+	}
+	if len(t.Notes) > 0 {
+		t.Notes = append(t.Notes, literatureNote)
+	}
 	t.Rule = len(t.Rows)
 	for _, ref := range referenceRows([]*row{r}) {
 		add(ref.name, ref.scores)
@@ -80,6 +89,10 @@ func runTable(g *group, r *row) *Table {
 	}
 	return t
 }
+
+// literatureNote says how the results of papers on sequences differ from ours.
+const literatureNote = "The published models rank among items with at least five rows; ratings of the same second " +
+	"are in another order there."
 
 // fullRankingNote explains missing columns.
 const fullRankingNote = "This protocol has no separate full ranking."

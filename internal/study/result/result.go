@@ -34,6 +34,7 @@ type Result struct {
 	Preset       *string               `json:"preset"`
 	Choice       *Choice               `json:"chosen_settings,omitempty"`
 	Published    *Published            `json:"published"`
+	Literature   []Published           `json:"literature,omitempty"` // of other models, in full ranking
 	Cost
 	Privacy *Privacy `json:"privacy"`
 	Counts
@@ -124,6 +125,8 @@ type Published struct {
 	Source string  `json:"source"`
 	// Protocol is the protocol under which our metrics are comparable; empty means "paper".
 	Protocol string `json:"protocol,omitempty"`
+	// Model is the model of an entry of Result.Literature.
+	Model string `json:"model,omitempty"`
 }
 
 // BestOnTest is the round with the best test metrics, which papers without a validation set report. It was chosen
