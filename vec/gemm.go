@@ -45,13 +45,14 @@ func Gemm(m, n, k int, a, b Mat, room []float32, c Mat) {
 	}
 }
 
+// maxTile is the largest number of rows of a tile.
+const maxTile = 24
+
 // narrow processes the last columns, using tiles of full width.
 func narrow(m, wide, k int, a Mat, b []float32, rowB int, c []float32, rowC int) {
-	var tile [6 * panel]float32
-	for i, rows := 0, 6; i < m; i += rows {
-		if i+6 > m {
-			rows = 1
-		}
+	var tile [maxTile * panel]float32
+	for i, rows := 0, 0; i < m; i += rows {
+		rows = tileRows(m - i)
 		for r := range rows {
 			copy(tile[r*panel:], c[(i+r)*rowC:][:wide])
 		}
@@ -62,23 +63,21 @@ func narrow(m, wide, k int, a Mat, b []float32, rowB int, c []float32, rowC int)
 	}
 }
 
-// tiles processes one panel of columns, six rows at a time.
+// tiles processes one panel of columns.
 func tiles(m, k int, a Mat, b []float32, rowB int, c []float32, rowC int) {
-	i := 0
-	for ; i+6 <= m; i += 6 {
-		gemmTile(6, k, a.Data[i*a.Row:], a.Row, a.Col, b, rowB, c[i*rowC:], rowC)
-	}
-	for ; i < m; i++ {
-		gemmTile(1, k, a.Data[i*a.Row:], a.Row, a.Col, b, rowB, c[i*rowC:], rowC)
+	for i, rows := 0, 0; i < m; i += rows {
+		rows = tileRows(m - i)
+		gemmTile(rows, k, a.Data[i*a.Row:], a.Row, a.Col, b, rowB, c[i*rowC:], rowC)
 	}
 }
 
 // pack copies k rows of the first wide columns of b to the rows of a panel, padded with zeros.
 func pack(k, wide int, b Mat, dst []float32) {
 	if b.Row == 1 && wide == panel { // transposed: reads consecutive memory
+		done := turnSIMD(k, b.Data, b.Col, dst)
 		for j := range panel {
-			for p, x := range b.Data[j*b.Col:][:k] {
-				dst[p*panel+j] = x
+			for p := done; p < k; p++ {
+				dst[p*panel+j] = b.Data[j*b.Col+p]
 			}
 		}
 		return

@@ -143,13 +143,40 @@ func unpack16Asm(unit float32, x *uint32, n int, dst *float32)
 func roofAsm(n int, x *float32)
 
 //go:noescape
+func roofWideAsm(n int, x *float32)
+
+//go:noescape
 func mergeAsm(acc *float32, step int, shards int, n int, dst *float32)
 
 //go:noescape
 func gemm6x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
 
 //go:noescape
+func gemm5x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
+func gemm4x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
+func gemm3x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
+func gemm2x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
 func gemm1x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
+func gemmWide24x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
+func gemmWide12x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
+func gemmWide6x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+
+//go:noescape
+func turnAsm(k int, src *float32, stride int, dst *float32)
 
 //go:noescape
 func dots32WideAsm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)

@@ -5899,6 +5899,64 @@ onceDone:
 	VZEROUPPER
 	RET
 
+// func roofWideAsm(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·roofWideAsm(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS (CX), Z2
+	VMOVUPS (CX), Z3
+	VMOVUPS (CX), Z4
+	VMOVUPS (CX), Z5
+	VMOVUPS (CX), Z6
+	VMOVUPS (CX), Z7
+	VMOVUPS (CX), Z8
+	VMOVUPS (CX), Z9
+	VMOVUPS (CX), Z10
+
+once:
+	CMPQ   AX, $0x01
+	JL     onceDone
+	VMULPS Z0, Z0, Z11
+	VADDPS Z11, Z1, Z1
+	VMULPS Z0, Z0, Z11
+	VADDPS Z11, Z2, Z2
+	VMULPS Z0, Z0, Z11
+	VADDPS Z11, Z3, Z3
+	VMULPS Z0, Z0, Z11
+	VADDPS Z11, Z4, Z4
+	VMULPS Z0, Z0, Z11
+	VADDPS Z11, Z5, Z5
+	VMULPS Z0, Z0, Z11
+	VADDPS Z11, Z6, Z6
+	VMULPS Z0, Z0, Z11
+	VADDPS Z11, Z7, Z7
+	VMULPS Z0, Z0, Z11
+	VADDPS Z11, Z8, Z8
+	VMULPS Z0, Z0, Z11
+	VADDPS Z11, Z9, Z9
+	VMULPS Z0, Z0, Z11
+	VADDPS Z11, Z10, Z10
+	SUBQ   $0x01, AX
+	JMP    once
+
+onceDone:
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z3, Z0, Z0
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z5, Z0, Z0
+	VADDPS  Z6, Z0, Z0
+	VADDPS  Z7, Z0, Z0
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z9, Z0, Z0
+	VADDPS  Z10, Z0, Z0
+	VMOVUPS Z0, (CX)
+	VZEROUPPER
+	RET
+
 // func mergeAsm(acc *float32, step int, shards int, n int, dst *float32)
 // Requires: AVX
 TEXT ·mergeAsm(SB), NOSPLIT, $0-40
@@ -5946,92 +6004,378 @@ TEXT ·gemm6x16Asm(SB), NOSPLIT, $0-64
 	MOVQ    colA+24(FP), BX
 	MOVQ    b+32(FP), SI
 	MOVQ    rowB+40(FP), DI
-	MOVQ    c+48(FP), R8
-	MOVQ    rowC+56(FP), R9
 	SHLQ    $0x02, DX
 	SHLQ    $0x02, BX
 	SHLQ    $0x02, DI
+	MOVQ    c+48(FP), R8
+	MOVQ    rowC+56(FP), R9
 	SHLQ    $0x02, R9
-	MOVQ    R8, R10
-	VMOVUPS (R10), Y0
-	VMOVUPS 32(R10), Y1
-	ADDQ    R9, R10
-	VMOVUPS (R10), Y2
-	VMOVUPS 32(R10), Y3
-	ADDQ    R9, R10
-	VMOVUPS (R10), Y4
-	VMOVUPS 32(R10), Y5
-	ADDQ    R9, R10
-	VMOVUPS (R10), Y6
-	VMOVUPS 32(R10), Y7
-	ADDQ    R9, R10
-	VMOVUPS (R10), Y8
-	VMOVUPS 32(R10), Y9
-	ADDQ    R9, R10
-	VMOVUPS (R10), Y10
-	VMOVUPS 32(R10), Y11
-	LEAQ    (DX)(DX*2), R10
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y8
+	VMOVUPS 32(R8), Y9
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y10
+	VMOVUPS 32(R8), Y11
+	LEAQ    (CX)(DX*2), R8
+	ADDQ    DX, R8
+
+k:
+	CMPQ         AX, $0x01
+	JL           kDone
+	VMOVUPS      (SI), Y14
+	VMOVUPS      32(SI), Y15
+	VBROADCASTSS (CX), Y12
+	VMULPS       Y14, Y12, Y13
+	VADDPS       Y13, Y0, Y0
+	VMULPS       Y15, Y12, Y13
+	VADDPS       Y13, Y1, Y1
+	VBROADCASTSS (CX)(DX*1), Y12
+	VMULPS       Y14, Y12, Y13
+	VADDPS       Y13, Y2, Y2
+	VMULPS       Y15, Y12, Y13
+	VADDPS       Y13, Y3, Y3
+	VBROADCASTSS (CX)(DX*2), Y12
+	VMULPS       Y14, Y12, Y13
+	VADDPS       Y13, Y4, Y4
+	VMULPS       Y15, Y12, Y13
+	VADDPS       Y13, Y5, Y5
+	VBROADCASTSS (R8), Y12
+	VMULPS       Y14, Y12, Y13
+	VADDPS       Y13, Y6, Y6
+	VMULPS       Y15, Y12, Y13
+	VADDPS       Y13, Y7, Y7
+	VBROADCASTSS (R8)(DX*1), Y12
+	VMULPS       Y14, Y12, Y13
+	VADDPS       Y13, Y8, Y8
+	VMULPS       Y15, Y12, Y13
+	VADDPS       Y13, Y9, Y9
+	VBROADCASTSS (R8)(DX*2), Y12
+	VMULPS       Y14, Y12, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y15, Y12, Y13
+	VADDPS       Y13, Y11, Y11
+	ADDQ         BX, CX
+	ADDQ         BX, R8
+	ADDQ         DI, SI
+	SUBQ         $0x01, AX
+	JMP          k
+
+kDone:
+	MOVQ    c+48(FP), AX
+	MOVQ    rowC+56(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y8, (AX)
+	VMOVUPS Y9, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y10, (AX)
+	VMOVUPS Y11, 32(AX)
+	VZEROUPPER
+	RET
+
+// func gemm5x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+// Requires: AVX
+TEXT ·gemm5x16Asm(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    rowA+16(FP), DX
+	MOVQ    colA+24(FP), BX
+	MOVQ    b+32(FP), SI
+	MOVQ    rowB+40(FP), DI
+	SHLQ    $0x02, DX
+	SHLQ    $0x02, BX
+	SHLQ    $0x02, DI
+	MOVQ    c+48(FP), R8
+	MOVQ    rowC+56(FP), R9
+	SHLQ    $0x02, R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y8
+	VMOVUPS 32(R8), Y9
+	LEAQ    (CX)(DX*2), R8
+	ADDQ    DX, R8
 
 k:
 	CMPQ         AX, $0x01
 	JL           kDone
 	VMOVUPS      (SI), Y12
 	VMOVUPS      32(SI), Y13
-	LEAQ         (CX)(R10*1), R11
-	VBROADCASTSS (CX), Y14
-	VMULPS       Y12, Y14, Y15
-	VADDPS       Y15, Y0, Y0
-	VMULPS       Y13, Y14, Y15
-	VADDPS       Y15, Y1, Y1
-	VBROADCASTSS (CX)(DX*1), Y14
-	VMULPS       Y12, Y14, Y15
-	VADDPS       Y15, Y2, Y2
-	VMULPS       Y13, Y14, Y15
-	VADDPS       Y15, Y3, Y3
-	VBROADCASTSS (CX)(DX*2), Y14
-	VMULPS       Y12, Y14, Y15
-	VADDPS       Y15, Y4, Y4
-	VMULPS       Y13, Y14, Y15
-	VADDPS       Y15, Y5, Y5
-	VBROADCASTSS (R11), Y14
-	VMULPS       Y12, Y14, Y15
-	VADDPS       Y15, Y6, Y6
-	VMULPS       Y13, Y14, Y15
-	VADDPS       Y15, Y7, Y7
-	VBROADCASTSS (R11)(DX*1), Y14
-	VMULPS       Y12, Y14, Y15
-	VADDPS       Y15, Y8, Y8
-	VMULPS       Y13, Y14, Y15
-	VADDPS       Y15, Y9, Y9
-	VBROADCASTSS (R11)(DX*2), Y14
-	VMULPS       Y12, Y14, Y15
-	VADDPS       Y15, Y10, Y10
-	VMULPS       Y13, Y14, Y15
-	VADDPS       Y15, Y11, Y11
+	VBROADCASTSS (CX), Y10
+	VMULPS       Y12, Y10, Y11
+	VADDPS       Y11, Y0, Y0
+	VMULPS       Y13, Y10, Y11
+	VADDPS       Y11, Y1, Y1
+	VBROADCASTSS (CX)(DX*1), Y10
+	VMULPS       Y12, Y10, Y11
+	VADDPS       Y11, Y2, Y2
+	VMULPS       Y13, Y10, Y11
+	VADDPS       Y11, Y3, Y3
+	VBROADCASTSS (CX)(DX*2), Y10
+	VMULPS       Y12, Y10, Y11
+	VADDPS       Y11, Y4, Y4
+	VMULPS       Y13, Y10, Y11
+	VADDPS       Y11, Y5, Y5
+	VBROADCASTSS (R8), Y10
+	VMULPS       Y12, Y10, Y11
+	VADDPS       Y11, Y6, Y6
+	VMULPS       Y13, Y10, Y11
+	VADDPS       Y11, Y7, Y7
+	VBROADCASTSS (R8)(DX*1), Y10
+	VMULPS       Y12, Y10, Y11
+	VADDPS       Y11, Y8, Y8
+	VMULPS       Y13, Y10, Y11
+	VADDPS       Y11, Y9, Y9
+	ADDQ         BX, CX
+	ADDQ         BX, R8
+	ADDQ         DI, SI
+	SUBQ         $0x01, AX
+	JMP          k
+
+kDone:
+	MOVQ    c+48(FP), AX
+	MOVQ    rowC+56(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y8, (AX)
+	VMOVUPS Y9, 32(AX)
+	VZEROUPPER
+	RET
+
+// func gemm4x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+// Requires: AVX
+TEXT ·gemm4x16Asm(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    rowA+16(FP), DX
+	MOVQ    colA+24(FP), BX
+	MOVQ    b+32(FP), SI
+	MOVQ    rowB+40(FP), DI
+	SHLQ    $0x02, DX
+	SHLQ    $0x02, BX
+	SHLQ    $0x02, DI
+	MOVQ    c+48(FP), R8
+	MOVQ    rowC+56(FP), R9
+	SHLQ    $0x02, R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y6
+	VMOVUPS 32(R8), Y7
+	LEAQ    (CX)(DX*2), R8
+	ADDQ    DX, R8
+
+k:
+	CMPQ         AX, $0x01
+	JL           kDone
+	VMOVUPS      (SI), Y10
+	VMOVUPS      32(SI), Y11
+	VBROADCASTSS (CX), Y8
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y0, Y0
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y1, Y1
+	VBROADCASTSS (CX)(DX*1), Y8
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y2, Y2
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y3, Y3
+	VBROADCASTSS (CX)(DX*2), Y8
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y4, Y4
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y5, Y5
+	VBROADCASTSS (R8), Y8
+	VMULPS       Y10, Y8, Y9
+	VADDPS       Y9, Y6, Y6
+	VMULPS       Y11, Y8, Y9
+	VADDPS       Y9, Y7, Y7
+	ADDQ         BX, CX
+	ADDQ         BX, R8
+	ADDQ         DI, SI
+	SUBQ         $0x01, AX
+	JMP          k
+
+kDone:
+	MOVQ    c+48(FP), AX
+	MOVQ    rowC+56(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	VZEROUPPER
+	RET
+
+// func gemm3x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+// Requires: AVX
+TEXT ·gemm3x16Asm(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    rowA+16(FP), DX
+	MOVQ    colA+24(FP), BX
+	MOVQ    b+32(FP), SI
+	MOVQ    rowB+40(FP), DI
+	SHLQ    $0x02, DX
+	SHLQ    $0x02, BX
+	SHLQ    $0x02, DI
+	MOVQ    c+48(FP), R8
+	MOVQ    rowC+56(FP), R9
+	SHLQ    $0x02, R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y4
+	VMOVUPS 32(R8), Y5
+
+k:
+	CMPQ         AX, $0x01
+	JL           kDone
+	VMOVUPS      (SI), Y8
+	VMOVUPS      32(SI), Y9
+	VBROADCASTSS (CX), Y6
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y0, Y0
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y1, Y1
+	VBROADCASTSS (CX)(DX*1), Y6
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y2, Y2
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y3, Y3
+	VBROADCASTSS (CX)(DX*2), Y6
+	VMULPS       Y8, Y6, Y7
+	VADDPS       Y7, Y4, Y4
+	VMULPS       Y9, Y6, Y7
+	VADDPS       Y7, Y5, Y5
 	ADDQ         BX, CX
 	ADDQ         DI, SI
 	SUBQ         $0x01, AX
 	JMP          k
 
 kDone:
-	MOVQ    R8, AX
+	MOVQ    c+48(FP), AX
+	MOVQ    rowC+56(FP), CX
+	SHLQ    $0x02, CX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	ADDQ    R9, AX
+	ADDQ    CX, AX
 	VMOVUPS Y2, (AX)
 	VMOVUPS Y3, 32(AX)
-	ADDQ    R9, AX
+	ADDQ    CX, AX
 	VMOVUPS Y4, (AX)
 	VMOVUPS Y5, 32(AX)
-	ADDQ    R9, AX
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	ADDQ    R9, AX
-	VMOVUPS Y8, (AX)
-	VMOVUPS Y9, 32(AX)
-	ADDQ    R9, AX
-	VMOVUPS Y10, (AX)
-	VMOVUPS Y11, 32(AX)
+	VZEROUPPER
+	RET
+
+// func gemm2x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+// Requires: AVX
+TEXT ·gemm2x16Asm(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    rowA+16(FP), DX
+	MOVQ    colA+24(FP), BX
+	MOVQ    b+32(FP), SI
+	MOVQ    rowB+40(FP), DI
+	SHLQ    $0x02, DX
+	SHLQ    $0x02, BX
+	SHLQ    $0x02, DI
+	MOVQ    c+48(FP), R8
+	MOVQ    rowC+56(FP), R9
+	SHLQ    $0x02, R9
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+k:
+	CMPQ         AX, $0x01
+	JL           kDone
+	VMOVUPS      (SI), Y6
+	VMOVUPS      32(SI), Y7
+	VBROADCASTSS (CX), Y4
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y0, Y0
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y1, Y1
+	VBROADCASTSS (CX)(DX*1), Y4
+	VMULPS       Y6, Y4, Y5
+	VADDPS       Y5, Y2, Y2
+	VMULPS       Y7, Y4, Y5
+	VADDPS       Y5, Y3, Y3
+	ADDQ         BX, CX
+	ADDQ         DI, SI
+	SUBQ         $0x01, AX
+	JMP          k
+
+kDone:
+	MOVQ    c+48(FP), AX
+	MOVQ    rowC+56(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
 	VZEROUPPER
 	RET
 
@@ -6044,36 +6388,571 @@ TEXT ·gemm1x16Asm(SB), NOSPLIT, $0-64
 	MOVQ    colA+24(FP), BX
 	MOVQ    b+32(FP), SI
 	MOVQ    rowB+40(FP), DI
-	MOVQ    c+48(FP), R8
-	MOVQ    rowC+56(FP), R9
 	SHLQ    $0x02, DX
 	SHLQ    $0x02, BX
 	SHLQ    $0x02, DI
-	SHLQ    $0x02, R9
-	MOVQ    R8, R9
-	VMOVUPS (R9), Y0
-	VMOVUPS 32(R9), Y1
-	LEAQ    (DX)(DX*2), DX
+	MOVQ    c+48(FP), DX
+	MOVQ    rowC+56(FP), R8
+	SHLQ    $0x02, R8
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
 
 k:
 	CMPQ         AX, $0x01
 	JL           kDone
-	VMOVUPS      (SI), Y2
-	VMOVUPS      32(SI), Y3
-	VBROADCASTSS (CX), Y4
-	VMULPS       Y2, Y4, Y2
-	VADDPS       Y2, Y0, Y0
-	VMULPS       Y3, Y4, Y2
-	VADDPS       Y2, Y1, Y1
+	VMOVUPS      (SI), Y3
+	VMOVUPS      32(SI), Y4
+	VBROADCASTSS (CX), Y2
+	VMULPS       Y3, Y2, Y3
+	VADDPS       Y3, Y0, Y0
+	VMULPS       Y4, Y2, Y3
+	VADDPS       Y3, Y1, Y1
 	ADDQ         BX, CX
 	ADDQ         DI, SI
 	SUBQ         $0x01, AX
 	JMP          k
 
 kDone:
-	MOVQ    R8, AX
+	MOVQ    c+48(FP), AX
+	MOVQ    rowC+56(FP), CX
+	SHLQ    $0x02, CX
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
+	VZEROUPPER
+	RET
+
+// func gemmWide24x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+// Requires: AVX, AVX512F
+TEXT ·gemmWide24x16Asm(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    rowA+16(FP), DX
+	MOVQ    colA+24(FP), BX
+	MOVQ    b+32(FP), SI
+	MOVQ    rowB+40(FP), DI
+	SHLQ    $0x02, DX
+	SHLQ    $0x02, BX
+	SHLQ    $0x02, DI
+	MOVQ    c+48(FP), R8
+	MOVQ    rowC+56(FP), R9
+	SHLQ    $0x02, R9
+	VMOVUPS (R8), Z0
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z2
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z4
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z5
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z6
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z7
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z8
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z9
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z10
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z11
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z12
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z13
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z14
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z15
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z16
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z17
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z18
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z19
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z20
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z21
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z22
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z23
+	LEAQ    (CX)(DX*2), R8
+	ADDQ    DX, R8
+	LEAQ    (R8)(DX*2), R9
+	ADDQ    DX, R9
+	LEAQ    (R9)(DX*2), R10
+	ADDQ    DX, R10
+	LEAQ    (R10)(DX*2), R11
+	ADDQ    DX, R11
+	LEAQ    (R11)(DX*2), R12
+	ADDQ    DX, R12
+	LEAQ    (R12)(DX*2), R13
+	ADDQ    DX, R13
+	LEAQ    (R13)(DX*2), R14
+	ADDQ    DX, R14
+
+k:
+	CMPQ         AX, $0x01
+	JL           kDone
+	VMOVUPS      (SI), Z25
+	VBROADCASTSS (CX), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z0, Z0
+	VBROADCASTSS (CX)(DX*1), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z1, Z1
+	VBROADCASTSS (CX)(DX*2), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z2, Z2
+	VBROADCASTSS (R8), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z3, Z3
+	VBROADCASTSS (R8)(DX*1), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z4, Z4
+	VBROADCASTSS (R8)(DX*2), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z5, Z5
+	VBROADCASTSS (R9), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z6, Z6
+	VBROADCASTSS (R9)(DX*1), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z7, Z7
+	VBROADCASTSS (R9)(DX*2), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z8, Z8
+	VBROADCASTSS (R10), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z9, Z9
+	VBROADCASTSS (R10)(DX*1), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z10, Z10
+	VBROADCASTSS (R10)(DX*2), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z11, Z11
+	VBROADCASTSS (R11), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z12, Z12
+	VBROADCASTSS (R11)(DX*1), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z13, Z13
+	VBROADCASTSS (R11)(DX*2), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z14, Z14
+	VBROADCASTSS (R12), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z15, Z15
+	VBROADCASTSS (R12)(DX*1), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z16, Z16
+	VBROADCASTSS (R12)(DX*2), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z17, Z17
+	VBROADCASTSS (R13), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z18, Z18
+	VBROADCASTSS (R13)(DX*1), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z19, Z19
+	VBROADCASTSS (R13)(DX*2), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z20, Z20
+	VBROADCASTSS (R14), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z21, Z21
+	VBROADCASTSS (R14)(DX*1), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z22, Z22
+	VBROADCASTSS (R14)(DX*2), Z24
+	VMULPS       Z25, Z24, Z24
+	VADDPS       Z24, Z23, Z23
+	ADDQ         BX, CX
+	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         BX, R10
+	ADDQ         BX, R11
+	ADDQ         BX, R12
+	ADDQ         BX, R13
+	ADDQ         BX, R14
+	ADDQ         DI, SI
+	SUBQ         $0x01, AX
+	JMP          k
+
+kDone:
+	MOVQ    c+48(FP), AX
+	MOVQ    rowC+56(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS Z0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z16, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z18, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z19, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z20, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z21, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z22, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z23, (AX)
+	VZEROUPPER
+	RET
+
+// func gemmWide12x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+// Requires: AVX, AVX512F
+TEXT ·gemmWide12x16Asm(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    rowA+16(FP), DX
+	MOVQ    colA+24(FP), BX
+	MOVQ    b+32(FP), SI
+	MOVQ    rowB+40(FP), DI
+	SHLQ    $0x02, DX
+	SHLQ    $0x02, BX
+	SHLQ    $0x02, DI
+	MOVQ    c+48(FP), R8
+	MOVQ    rowC+56(FP), R9
+	SHLQ    $0x02, R9
+	VMOVUPS (R8), Z0
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z2
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z4
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z5
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z6
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z7
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z8
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z9
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z10
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z11
+	LEAQ    (CX)(DX*2), R8
+	ADDQ    DX, R8
+	LEAQ    (R8)(DX*2), R9
+	ADDQ    DX, R9
+	LEAQ    (R9)(DX*2), R10
+	ADDQ    DX, R10
+
+k:
+	CMPQ         AX, $0x01
+	JL           kDone
+	VMOVUPS      (SI), Z13
+	VBROADCASTSS (CX), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z0, Z0
+	VBROADCASTSS (CX)(DX*1), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z1, Z1
+	VBROADCASTSS (CX)(DX*2), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z2, Z2
+	VBROADCASTSS (R8), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z3, Z3
+	VBROADCASTSS (R8)(DX*1), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z4, Z4
+	VBROADCASTSS (R8)(DX*2), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z5, Z5
+	VBROADCASTSS (R9), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z6, Z6
+	VBROADCASTSS (R9)(DX*1), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z7, Z7
+	VBROADCASTSS (R9)(DX*2), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z8, Z8
+	VBROADCASTSS (R10), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z9, Z9
+	VBROADCASTSS (R10)(DX*1), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z10, Z10
+	VBROADCASTSS (R10)(DX*2), Z12
+	VMULPS       Z13, Z12, Z12
+	VADDPS       Z12, Z11, Z11
+	ADDQ         BX, CX
+	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         BX, R10
+	ADDQ         DI, SI
+	SUBQ         $0x01, AX
+	JMP          k
+
+kDone:
+	MOVQ    c+48(FP), AX
+	MOVQ    rowC+56(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS Z0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VZEROUPPER
+	RET
+
+// func gemmWide6x16Asm(k int, a *float32, rowA int, colA int, b *float32, rowB int, c *float32, rowC int)
+// Requires: AVX, AVX512F
+TEXT ·gemmWide6x16Asm(SB), NOSPLIT, $0-64
+	MOVQ    k+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    rowA+16(FP), DX
+	MOVQ    colA+24(FP), BX
+	MOVQ    b+32(FP), SI
+	MOVQ    rowB+40(FP), DI
+	SHLQ    $0x02, DX
+	SHLQ    $0x02, BX
+	SHLQ    $0x02, DI
+	MOVQ    c+48(FP), R8
+	MOVQ    rowC+56(FP), R9
+	SHLQ    $0x02, R9
+	VMOVUPS (R8), Z0
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z1
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z2
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z3
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z4
+	ADDQ    R9, R8
+	VMOVUPS (R8), Z5
+	LEAQ    (CX)(DX*2), R8
+	ADDQ    DX, R8
+
+k:
+	CMPQ         AX, $0x01
+	JL           kDone
+	VMOVUPS      (SI), Z7
+	VBROADCASTSS (CX), Z6
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z0, Z0
+	VBROADCASTSS (CX)(DX*1), Z6
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z1, Z1
+	VBROADCASTSS (CX)(DX*2), Z6
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z2, Z2
+	VBROADCASTSS (R8), Z6
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z3, Z3
+	VBROADCASTSS (R8)(DX*1), Z6
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z4, Z4
+	VBROADCASTSS (R8)(DX*2), Z6
+	VMULPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	ADDQ         BX, CX
+	ADDQ         BX, R8
+	ADDQ         DI, SI
+	SUBQ         $0x01, AX
+	JMP          k
+
+kDone:
+	MOVQ    c+48(FP), AX
+	MOVQ    rowC+56(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS Z0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VZEROUPPER
+	RET
+
+// func turnAsm(k int, src *float32, stride int, dst *float32)
+// Requires: AVX
+TEXT ·turnAsm(SB), NOSPLIT, $0-32
+	MOVQ k+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ dst+24(FP), BX
+	SHLQ $0x02, DX
+
+eight:
+	CMPQ       AX, $0x08
+	JL         eightDone
+	MOVQ       CX, SI
+	VMOVUPS    (SI), Y0
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y1
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y2
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y3
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y4
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y5
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y6
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y7
+	ADDQ       DX, SI
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VSHUFPS    $0x44, Y1, Y8, Y7
+	VSHUFPS    $0xee, Y1, Y8, Y1
+	VSHUFPS    $0x44, Y2, Y0, Y8
+	VSHUFPS    $0xee, Y2, Y0, Y0
+	VSHUFPS    $0x44, Y5, Y3, Y2
+	VSHUFPS    $0xee, Y5, Y3, Y3
+	VSHUFPS    $0x44, Y6, Y4, Y5
+	VSHUFPS    $0xee, Y6, Y4, Y4
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x20, Y3, Y1, Y7
+	VPERM2F128 $0x31, Y3, Y1, Y1
+	VPERM2F128 $0x20, Y5, Y8, Y3
+	VPERM2F128 $0x31, Y5, Y8, Y5
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	VMOVUPS    Y6, (BX)
+	VMOVUPS    Y7, 64(BX)
+	VMOVUPS    Y3, 128(BX)
+	VMOVUPS    Y8, 192(BX)
+	VMOVUPS    Y2, 256(BX)
+	VMOVUPS    Y1, 320(BX)
+	VMOVUPS    Y5, 384(BX)
+	VMOVUPS    Y0, 448(BX)
+	VMOVUPS    (SI), Y0
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y1
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y2
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y3
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y4
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y5
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y6
+	ADDQ       DX, SI
+	VMOVUPS    (SI), Y7
+	ADDQ       DX, SI
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VSHUFPS    $0x44, Y1, Y8, Y7
+	VSHUFPS    $0xee, Y1, Y8, Y1
+	VSHUFPS    $0x44, Y2, Y0, Y8
+	VSHUFPS    $0xee, Y2, Y0, Y0
+	VSHUFPS    $0x44, Y5, Y3, Y2
+	VSHUFPS    $0xee, Y5, Y3, Y3
+	VSHUFPS    $0x44, Y6, Y4, Y5
+	VSHUFPS    $0xee, Y6, Y4, Y4
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x20, Y3, Y1, Y7
+	VPERM2F128 $0x31, Y3, Y1, Y1
+	VPERM2F128 $0x20, Y5, Y8, Y3
+	VPERM2F128 $0x31, Y5, Y8, Y5
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	VMOVUPS    Y6, 32(BX)
+	VMOVUPS    Y7, 96(BX)
+	VMOVUPS    Y3, 160(BX)
+	VMOVUPS    Y8, 224(BX)
+	VMOVUPS    Y2, 288(BX)
+	VMOVUPS    Y1, 352(BX)
+	VMOVUPS    Y5, 416(BX)
+	VMOVUPS    Y0, 480(BX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x00000200, BX
+	SUBQ       $0x08, AX
+	JMP        eight
+
+eightDone:
 	VZEROUPPER
 	RET
 

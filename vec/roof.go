@@ -7,9 +7,12 @@ func Features() string { return features(simd) }
 // rate and returns their number. Benchmarks compare kernels with it. As in all kernels of this
 // package, products are rounded before they are added.
 func Roof(n int) (flops int) {
-	x := [Lanes]float32{1e-30, 1e-30, 1e-30, 1e-30, 1e-30, 1e-30, 1e-30, 1e-30}
-	if roofSIMD(n, &x) {
-		return n * 10 * 2 * Lanes
+	var x [2 * Lanes]float32
+	for i := range x {
+		x[i] = 1e-30
+	}
+	if each := roofSIMD(n, &x); each > 0 {
+		return n * each
 	}
 	a, b, c, d := x[0], x[1], x[2], x[3]
 	s := x[4]

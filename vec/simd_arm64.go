@@ -61,3 +61,20 @@ func bceGradSIMD(y []float32, scale float32, dst []float32) int {
 	bceGradAsm(&y[0], scale, n, &dst[0])
 	return n
 }
+
+// tileRows returns the number of rows of the next tile of Gemm if left rows remain.
+func tileRows(left int) int {
+	if left < 6 {
+		return 1
+	}
+	return 6
+}
+
+// gemmTile adds to a tile of tileRows rows by sixteen columns of c.
+func gemmTile(rows, k int, a []float32, rowA, colA int, b []float32, rowB int, c []float32, rowC int) {
+	if rows == 6 {
+		gemm6x16Asm(k, &a[0], rowA, colA, &b[0], rowB, &c[0], rowC)
+	} else {
+		gemm1x16Asm(k, &a[0], rowA, colA, &b[0], rowB, &c[0], rowC)
+	}
+}

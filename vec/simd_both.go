@@ -33,16 +33,3 @@ func mergeSIMD(acc []float32, step, shards int, dst []float32) int {
 	mergeAsm(&acc[0], step, shards, n, &dst[0])
 	return n
 }
-
-// gemmTile adds to a tile of rows (6 or 1) by sixteen columns of c.
-func gemmTile(rows, k int, a []float32, rowA, colA int, b []float32, rowB int, c []float32, rowC int) bool {
-	if !simd || k == 0 {
-		return false
-	}
-	if rows == 6 {
-		gemm6x16Asm(k, &a[0], rowA, colA, &b[0], rowB, &c[0], rowC)
-	} else {
-		gemm1x16Asm(k, &a[0], rowA, colA, &b[0], rowB, &c[0], rowC)
-	}
-	return true
-}

@@ -42,7 +42,9 @@ func mulAddSIMD(_, _, _ []float32) int                          { return 0 }
 func decaySIMD(float32, []float32, []float32, []float32) int    { return 0 }
 func shiftSIMD(_, _ float32, _, _ []float32) int                { return 0 }
 
-func roofSIMD(int, *[Lanes]float32) bool { return false }
+func roofSIMD(int, *[2 * Lanes]float32) int { return 0 }
+
+func turnSIMD(int, []float32, int, []float32) int { return 0 }
 
 func features(on bool) string {
 	if on {

@@ -14,4 +14,5 @@ func axpySIMD(float32, []float32, []float32) int                            { re
 func addSIMD([]float32, []float32) int                                      { return 0 }
 func mergeSIMD([]float32, int, int, []float32) int                          { return 0 }
 
-func gemmTile(int, int, []float32, int, int, []float32, int, []float32, int) bool { return false }
+func tileRows(int) int                                                       { return 1 }
+func gemmTile(int, int, []float32, int, int, []float32, int, []float32, int) {}

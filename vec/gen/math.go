@@ -332,21 +332,21 @@ func scaleRows() {
 	RET()
 }
 
-// roof performs n times ten independent multiplications and ten additions of eight floats: the
+// roof performs n times ten independent multiplications and ten additions of a vector: the
 // processor's peak rate.
-func roof() {
-	text("roofAsm", "func(n int, x *float32)")
+func roof(name string, vector func() VecVirtual) {
+	text(name, "func(n int, x *float32)")
 	n, x := Load(Param("n"), GP64()), Load(Param("x"), GP64())
-	a := YMM()
+	a := vector()
 	VMOVUPS(Mem{Base: x}, a)
 	var acc [10]VecVirtual
 	for i := range acc {
-		acc[i] = YMM()
+		acc[i] = vector()
 		VMOVUPS(Mem{Base: x}, acc[i])
 	}
 	loop("once", n, 1, func() {
 		for i := range acc {
-			t := YMM()
+			t := vector()
 			VMULPS(a, a, t)
 			VADDPS(t, acc[i], acc[i])
 		}
