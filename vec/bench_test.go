@@ -49,7 +49,15 @@ func BenchmarkBCEGrad(b *testing.B) {
 }
 
 func BenchmarkGemm(b *testing.B) {
-	for _, s := range []struct{ m, n, k int }{{128, 256, 256}, {128, 128, 256}, {128, 64, 128}, {128, 32, 64}, {130, 512, 64}, {130, 64, 512}, {130, 128, 384}} {
+	for _, s := range []struct{ m, n, k int }{
+		{128, 256, 256},
+		{128, 128, 256},
+		{128, 64, 128},
+		{128, 32, 64},
+		{130, 512, 64},
+		{130, 64, 512},
+		{130, 128, 384},
+	} {
 		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.n, s.k), func(b *testing.B) {
 			x, y, c, room := make([]float32, s.m*s.k), make([]float32, s.k*s.n), make([]float32, s.m*s.n),
 				make([]float32, GemmRoom(s.k))
