@@ -107,7 +107,7 @@ func (s *Settings) checkMasks(p *local.Plan) error {
 	if err := p.CheckMaskable(); err != nil {
 		return fmt.Errorf("%s: %w", s.Method, err)
 	}
-	size := s.smallestCohort()
+	size := s.Cohort.Smallest(s.Devices)
 	if s.GroupSize > 0 {
 		size = s.GroupSize
 	}

@@ -155,7 +155,7 @@ func (c *Coordinator) drawTurn(t int, active, dst []uint32) []uint32 {
 	s := c.settings()
 	turn := s.Cohort.Turn(c.cohortStreams(), t, s.Devices, c.settled(t, active))
 	if len(turn) == 0 && !s.DP.On() {
-		count := round.Cohort{Kind: "count", Count: s.Cohort.Count}
+		count := round.Cohort{Kind: "count", Count: int(s.Cohort.Expected(s.Devices))}
 		for _, i := range count.DrawFrom(c.cohortStreams(), t, len(active), nil) {
 			turn = append(turn, active[i])
 		}

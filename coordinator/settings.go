@@ -93,8 +93,8 @@ func (s *Settings) Check() error {
 		return errors.New("masks with cohort=poisson: a masked sum requires enough devices, so its existence would " +
 			"reveal the size of the sample, which must stay secret; " +
 			"choose a fixed size, such as --cohort 100, or omit --secagg")
-	case s.Masked && s.DP.CheckMaskedGroup("cohort", s.smallestCohort()) != nil:
-		return s.DP.CheckMaskedGroup("cohort", s.smallestCohort())
+	case s.Masked && s.DP.CheckMaskedGroup("cohort", s.Cohort.Smallest(s.Devices)) != nil:
+		return s.DP.CheckMaskedGroup("cohort", s.Cohort.Smallest(s.Devices))
 	case s.Masked && s.GroupSize > 0 && s.DP.CheckMaskedGroup("group-size", s.GroupSize) != nil:
 		return s.DP.CheckMaskedGroup("group-size", s.GroupSize)
 	case s.Cohort.Check(s.Devices) != nil:
@@ -173,15 +173,6 @@ func (s *Settings) build() (method.Method, error) {
 
 // maskedOnly reports whether sums are masked and have no noise: only the other devices hide a device.
 func (s *Settings) maskedOnly() bool { return s.Masked && !s.DP.On() }
-
-// smallestCohort is the size of the smallest cohort: the last one of a cycle has the remainder.
-func (s *Settings) smallestCohort() int {
-	n := int(s.Cohort.Expected(s.Devices))
-	if s.Cohort.Kind == "cycle" && n > 0 && s.Devices%n > 0 {
-		return s.Devices % n
-	}
-	return n
-}
 
 // bits is the width of the numbers of a sum without DP; 0 with DP, which decides it.
 func (s *Settings) bits() int {

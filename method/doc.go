@@ -31,9 +31,10 @@
 //
 // # Optional interfaces
 //
-// A method implements Method, and any of Learner, Headed, Linear, Ready, Featured,
-// Updater, PostUpdater, Phased, PhasedSlots, BudgetWeighter, FinalRound, Central and
-// Checker. A runtime finds them with As. Guard each with a line such as
+// A method implements Method, and any of Learner, Headed, Linear, Ready, Featured, Updater,
+// EmptyUpdater, PostUpdater, PopularityRanker, Phased, PhasedSlots, InPasses,
+// BudgetWeighter, FinalRound, Central and Checker. A runtime finds them with As. Guard
+// each with a line such as
 //
 //	var _ method.Phased = (*MyMethod)(nil)
 //

@@ -214,14 +214,15 @@ func Check(m Method) error {
 // Global is the coordinator's side of one round. Slices are indexed by slot; rows are
 // padded to Stride.
 type Global struct {
-	Round, Phase int
-	Items        int
-	Devices      int         // participants of the round
-	Users        int         // devices of the federation, or the best known bound
-	Noise        float64     // standard deviation of the privacy noise on each number of Aggregate; 0 without
-	Value        [][]float32 // current values of Shared and Server slots
-	Aggregate    [][]float32 // sums of the updates
-	Stride       []int
+	Round, Rounds int // Round counts from 0
+	Phase         int
+	Items         int
+	Devices       int         // participants of the round
+	Users         int         // devices of the federation, or the best known bound
+	Noise         float64     // standard deviation of the privacy noise on each number of Aggregate; 0 without
+	Value         [][]float32 // current values of Shared and Server slots
+	Aggregate     [][]float32 // sums of the updates
+	Stride        []int
 }
 
 // Oracle computes loss and gradient of one batch at the current point.

@@ -67,7 +67,7 @@ func (a *app) planCmd() *cobra.Command {
 	fl.Float64Var(&p.epsilon, "target-epsilon", 0, "the privacy budget")
 	fl.Float64Var(&p.delta, "delta", 1e-6, "probability that the guarantee fails; well below 1/users")
 	fl.IntVar(&p.users, "users", 0, "number of users, without -d")
-	fl.StringVar(&p.cohort, "cohort", "all", "devices per round: all, 100, 10%, poisson:0.1, cycle:100 or "+
+	fl.StringVar(&p.cohort, "cohort", "all", "devices per round: all, 100, 10%, poisson:0.1, cycle:100, cycle:2% or "+
 		"checkin:100/20")
 	fl.IntVar(&p.rounds, "rounds", 0, "rounds of training; with -m, default: the method's")
 	fl.StringVar(&p.mechanism, "mechanism", "gauss", "gauss, tree (DP-FTRL; needs a cycle or check-in cohort) or "+

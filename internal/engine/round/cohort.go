@@ -21,6 +21,7 @@ import (
 //	10%            that share, rounded down, drawn without replacement
 //	poisson:0.1    each device independently with that probability
 //	cycle:100      100 devices in turn, in an order drawn once
+//	cycle:2%       that share in turn, rounded down, but at least 14 devices
 //	checkin:100/20 the first 100 that check in, each at most once in 20 rounds
 //
 // The last one was called come:100/20, which still parses.
@@ -37,11 +38,13 @@ func (c Cohort) MarshalText() ([]byte, error) {
 	case "count":
 		return []byte(strconv.Itoa(c.Count)), nil
 	case "share":
-		// 7/100*100 is 7.000000000000001: one digit less than a float64 has.
-		return []byte(strconv.FormatFloat(c.Share*100, 'g', 15, 64) + "%"), nil
+		return []byte(percentage(c.Share)), nil
 	case "poisson":
 		return []byte("poisson:" + f(c.Share)), nil
 	case "cycle":
+		if c.Share > 0 {
+			return []byte("cycle:" + percentage(c.Share)), nil
+		}
 		return []byte("cycle:" + strconv.Itoa(c.Count)), nil
 	case "checkin":
 		return fmt.Appendf(nil, "checkin:%d/%d", c.Count, c.Every), nil
@@ -49,9 +52,19 @@ func (c Cohort) MarshalText() ([]byte, error) {
 	return []byte("all"), nil
 }
 
+// percentage writes a share. 7/100*100 is 7.000000000000001: one digit less than a float64 has.
+func percentage(share float64) string { return strconv.FormatFloat(share*100, 'g', 15, 64) + "%" }
+
+// parsePercentage reads what percentage writes: above 0%, and at most 100%.
+func parsePercentage(s string) (share float64, ok bool) {
+	digits, ok := strings.CutSuffix(s, "%")
+	x, err := strconv.ParseFloat(digits, 64)
+	return x / 100, ok && err == nil && x > 0 && x <= 100
+}
+
 func (c *Cohort) UnmarshalText(b []byte) error {
 	s := string(b)
-	bad := errors.New("must be all, a count, a share such as 10%, poisson:0.1, cycle:100 or checkin:100/20")
+	bad := errors.New("must be all, a count, a share such as 10%, poisson:0.1, cycle:100, cycle:2% or checkin:100/20")
 	switch {
 	case s == "all":
 		*c = Cohort{Kind: "all"}
@@ -62,6 +75,10 @@ func (c *Cohort) UnmarshalText(b []byte) error {
 		}
 		*c = Cohort{Kind: "poisson", Share: x}
 	case strings.HasPrefix(s, "cycle:"):
+		if x, ok := parsePercentage(s[len("cycle:"):]); ok {
+			*c = Cohort{Kind: "cycle", Share: x}
+			return nil
+		}
 		n, err := strconv.Atoi(s[len("cycle:"):])
 		if err != nil || n < 1 {
 			return bad
@@ -75,11 +92,11 @@ func (c *Cohort) UnmarshalText(b []byte) error {
 		}
 		*c = x
 	case strings.HasSuffix(s, "%"):
-		x, err := strconv.ParseFloat(s[:len(s)-1], 64)
-		if err != nil || !(x > 0 && x <= 100) {
+		x, ok := parsePercentage(s)
+		if !ok {
 			return bad
 		}
-		*c = Cohort{Kind: "share", Share: x / 100}
+		*c = Cohort{Kind: "share", Share: x}
 	default:
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
@@ -99,18 +116,23 @@ func (c Cohort) Exceeds(devices int) bool {
 	return (c.Kind == "count" || c.Kind == "cycle") && c.Count > devices
 }
 
-// Expected is the expected size of a cohort.
+// Expected is the expected size of a cohort; of a cohort that takes devices in turn, the largest one.
 func (c Cohort) Expected(devices int) float64 {
 	switch c.Kind {
-	case "count", "cycle", "checkin":
+	case "count", "checkin":
 		return float64(min(c.Count, devices))
+	case "cycle":
+		return float64(c.largestTurn(devices))
 	case "share":
-		return math.Max(1, math.Floor(c.Share*float64(devices)+1e-9)) // 29% of 100 is 29, not 28.999999999999996
+		return math.Max(1, c.share(devices))
 	case "poisson":
 		return c.Share * float64(devices)
 	}
 	return float64(devices)
 }
+
+// share is the number of devices that Share stands for: 29% of 100 is 29, not 28.999999999999996.
+func (c Cohort) share(devices int) float64 { return math.Floor(c.Share*float64(devices) + 1e-9) }
 
 // Sampling returns the sampler that an accountant may assume, and its rate. A cohort
 // that is not drawn at random in each round has none.
@@ -131,11 +153,10 @@ func (c Cohort) Epoch(devices int) int {
 	if c.ByCheckIn() {
 		return c.Every
 	}
-	if c.Kind != "cycle" || devices == 0 {
+	if c.Kind != "cycle" {
 		return 0
 	}
-	n := min(c.Count, devices)
-	return (devices + n - 1) / n
+	return c.turns(devices)
 }
 
 // Draw appends the cohort of a round to dst, ascending, in a federation whose randomness comes from a
@@ -167,9 +188,8 @@ func (c Cohort) DrawFrom(streams Streams, round, devices int, dst []uint32) []ui
 			}
 		}
 	case "cycle":
-		n := min(c.Count, devices)
-		from := round % c.Epoch(devices) * n
-		dst = append(dst, cycleOrder(streams, devices)[from:min(from+n, devices)]...)
+		from, to := c.turnBounds(round%max(1, c.turns(devices)), devices)
+		dst = append(dst, cycleOrder(streams, devices)[from:to]...)
 		slices.Sort(dst)
 	default:
 		for u := range devices {

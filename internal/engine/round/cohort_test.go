@@ -34,7 +34,8 @@ func TestCohortsComeBackFromTheirText(t *testing.T) {
 			Share: 0.1,
 		},
 		"poisson:1": {Kind: "poisson", Share: 1}, "7%": {Kind: "share", Share: 0.07},
-		"29%":     {Kind: "share", Share: 0.29},
+		"29%":      {Kind: "share", Share: 0.29},
+		"cycle:2%": {Kind: "cycle", Share: 0.02}, "cycle:0.5%": {Kind: "cycle", Share: 0.005},
 		"cycle:9": {Kind: "cycle", Count: 9}, "checkin:30/7": {Kind: "checkin", Count: 30, Every: 7},
 	} {
 		c := parse(t, text)
@@ -73,10 +74,11 @@ func TestEveryPercentageIsWrittenAsItWasGiven(t *testing.T) {
 func percent(p int) string { return strconv.FormatFloat(float64(p)/10, 'g', -1, 64) + "%" }
 
 func TestWrongCohortsSayWhatIsWanted(t *testing.T) {
-	const want = "must be all, a count, a share such as 10%, poisson:0.1, cycle:100 or checkin:100/20"
+	const want = "must be all, a count, a share such as 10%, poisson:0.1, cycle:100, cycle:2% or checkin:100/20"
 	for _, text := range []string{
 		"", "none", "0", "-1", "1.5", "%", "0%", "-5%", "101%", "nan%", "poisson:", "poisson:0", "poisson:1.1",
-		"poisson:nan", "poisson:-1", "ALL", "10 %%",
+		"poisson:nan", "poisson:-1",
+		"cycle:", "cycle:0", "cycle:%", "cycle:0%", "cycle:101%", "cycle:nan%", "cycle:2.5", "ALL", "10 %%",
 		"checkin:", "checkin:5", "checkin:/", "checkin:5/", "checkin:0/3", "checkin:5/0", "checkin:-5/3",
 		"checkin:5/-3", "checkin:5/3/2",
 		"checkin:5/3.5", "checkin:5/1000001",
@@ -92,7 +94,7 @@ func TestWrongCohortsSayWhatIsWanted(t *testing.T) {
 }
 
 func FuzzCohort(f *testing.F) {
-	for _, s := range []string{"all", "10", "7%", "poisson:0.3", "0.1%", "cycle:4", "checkin:4/3"} {
+	for _, s := range []string{"all", "10", "7%", "poisson:0.3", "0.1%", "cycle:4", "cycle:3%", "checkin:4/3"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -254,34 +256,5 @@ func TestKeyedStreamsDiffer(t *testing.T) {
 	}
 	if mean < 200*95 || mean > 200*105 { // 15 standard deviations
 		t.Errorf("%d devices are drawn in 200 rounds, expected about 20000", mean)
-	}
-}
-
-// The turns of the planned devices are those of a simulation. Each later device has one turn in a cycle.
-func TestTurnsOfACycle(t *testing.T) {
-	c := Cohort{Kind: "cycle", Count: 4}
-	const planned, later = 10, 30
-	devices := make([]uint32, planned+later)
-	for i := range devices {
-		devices[i] = uint32(i)
-	}
-	turns := map[uint32]int{}
-	for round := range c.Epoch(planned) {
-		if got := c.Turn(SeedStreams(7), round, planned, devices[:planned]); !slices.Equal(got,
-			c.Draw(7, round, planned, nil)) {
-			t.Errorf("round %d: %v, in a simulation %v", round, got, c.Draw(7, round, planned, nil))
-		}
-		for _, id := range c.Turn(SeedStreams(7), round, planned, devices) {
-			turns[id]++
-		}
-		if again := c.Turn(SeedStreams(7), round+c.Epoch(planned), planned, devices); !slices.Equal(again,
-			c.Turn(SeedStreams(7), round, planned, devices)) {
-			t.Errorf("the turn of round %d is another one in the next cycle", round)
-		}
-	}
-	for _, id := range devices {
-		if turns[id] != 1 {
-			t.Errorf("device %d has %d turns in a cycle", id, turns[id])
-		}
 	}
 }

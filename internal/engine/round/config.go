@@ -16,7 +16,7 @@ type Config struct {
 	Rounds    int            `json:"rounds" default:"100" doc:"rounds of training, unless the method or a preset sets its own number"`
 	Batch     int            `json:"batch" default:"256" range:"32..1024,log" doc:"samples per local mini-batch"`
 	Negatives int            `json:"negatives" default:"4" range:"1..10" doc:"negative items drawn per positive, redrawn in every round"`
-	Cohort    Cohort         `json:"cohort" default:"all" doc:"devices per round: all, 100, 10%, poisson:0.1, cycle:100 or checkin:100/20"`
+	Cohort    Cohort         `json:"cohort" default:"all" doc:"devices per round: all, 100, 10%, poisson:0.1, cycle:100, cycle:2% or checkin:100/20"`
 	Mean      aggregate.Mean `json:"mean" default:"cohort" choices:"cohort|row|fixed" range:"cohort|row" doc:"what a sum is divided by: participants, devices that touched the row, or expected cohort"`
 	Server    aggregate.Rule `json:"server" default:"sgd:1" range:"sgd:0.3|sgd:1|sgd:3|adam:0.01" doc:"server step: sgd:RATE or adam:RATE"`
 	DP        privacy.Policy `json:"dp" default:"none" doc:"differential privacy, such as epsilon=8,clip=0.5 (keys: tacit privacy keys)"`

@@ -150,6 +150,7 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 		e.apply(sum, rep.Devices)
 		e.check(&rep)
 	}
+	e.updateEmpty(&rep)
 	e.Next++
 	return rep, nil
 }
@@ -172,17 +173,11 @@ func (e *Engine) bound() (*privacy.Bound, error) {
 
 // decode returns a round's sum of integers as floats.
 func (e *Engine) decode(integers []int64, unit float64) Aggregate {
-	if e.decoded == nil {
-		e.decoded = make([][]float32, len(e.Plan.Slots))
-		for _, i := range e.Plan.SentSlots() {
-			e.decoded[i] = make([]float32, len(e.Value[i]))
-		}
-	}
+	sum := e.noSums() // the server step has written to it
 	for _, i := range e.Plan.SentSlots() {
-		clear(e.decoded[i]) // the server step has written to it
-		e.Plan.Decode(e.Next, i, integers, unit, e.decoded[i])
+		e.Plan.Decode(e.Next, i, integers, unit, sum.Sums[i])
 	}
-	return Aggregate{Sums: e.decoded}
+	return sum
 }
 
 // addDeviceNoise adds the sum of the noise that each device adds to its update.
@@ -228,6 +223,37 @@ func (e *Engine) apply(sum Aggregate, devices int) {
 	}
 }
 
+// updateEmpty takes the server step of a method that needs one although the round has no usable reports.
+func (e *Engine) updateEmpty(rep *Report) {
+	if rep.Devices > 0 && !rep.Discarded {
+		return
+	}
+	if m, ok := method.As[method.EmptyUpdater](e.Plan.Method); !ok || !m.UpdatesEmptyRounds() {
+		return
+	}
+	e.keep()
+	e.noise = 0
+	e.apply(e.noSums(), 0)
+	var empty Report
+	if e.check(&empty); rep.Rejected == "" {
+		rep.Rejected = empty.Rejected
+	}
+}
+
+// noSums returns the aggregate of a round without reports.
+func (e *Engine) noSums() Aggregate {
+	if e.decoded == nil {
+		e.decoded = make([][]float32, len(e.Plan.Slots))
+	}
+	for _, i := range e.Plan.SentSlots() {
+		if e.decoded[i] == nil {
+			e.decoded[i] = make([]float32, len(e.Value[i]))
+		}
+		clear(e.decoded[i])
+	}
+	return Aggregate{Sums: e.decoded}
+}
+
 // Popular lists items, the most popular first, if the method's values tell; otherwise nil. It is computed
 // from values that are released anyway.
 func (e *Engine) Popular() []uint32 {
@@ -241,8 +267,9 @@ func (e *Engine) Popular() []uint32 {
 // global returns the server's view of the round in progress.
 func (e *Engine) global(sum Aggregate, devices int) *method.Global {
 	g := &method.Global{
-		Round: e.Next, Phase: e.Plan.Phase(e.Next), Items: e.Plan.Items, Devices: devices, Users: e.Devices.Count(),
-		Noise: e.noise, Value: e.Value, Aggregate: sum.Sums, Stride: make([]int, len(e.Plan.Slots)),
+		Round: e.Next, Rounds: e.Plan.Rounds, Phase: e.Plan.Phase(e.Next), Items: e.Plan.Items,
+		Devices: devices, Users: e.Devices.Count(), Noise: e.noise,
+		Value: e.Value, Aggregate: sum.Sums, Stride: make([]int, len(e.Plan.Slots)),
 	}
 	for i := range e.Plan.Slots {
 		g.Stride[i] = vec.Pad(e.Plan.Slots[i].Dim)

@@ -243,7 +243,7 @@ func TestAnUpdaterGetsTheSums(t *testing.T) {
 		}
 	}
 	g := m.got[1]
-	if g.Round != 1 || g.Phase != 19 || g.Items != 3 || g.Devices != 2 || g.Users != 5 ||
+	if g.Round != 1 || g.Rounds != 9 || g.Phase != 19 || g.Items != 3 || g.Devices != 2 || g.Users != 5 ||
 		!slices.Equal(g.Stride, []int{8, 8, 8, 8, 8, 8}) {
 		t.Errorf("the second round's view is %+v", g)
 	}
@@ -254,6 +254,55 @@ func TestAnUpdaterGetsTheSums(t *testing.T) {
 	}
 	same(t, "the table", e.Value[0], padded(42, 2, 3, 4, 5, 6))
 	same(t, "the server's slot", e.Value[5], padded(6+16, 6))
+}
+
+// gatherer also updates after rounds without reports.
+type gatherer struct {
+	own
+	off bool
+}
+
+func (m *gatherer) UpdatesEmptyRounds() bool { return !m.off }
+
+func (m *gatherer) Update(g *method.Global) {
+	m.got = append(m.got, *g)
+	g.Value[5][0] += g.Aggregate[0][0] + 1
+}
+
+func TestAnEmptyUpdaterUpdatesWithoutReports(t *testing.T) {
+	sums := map[int][]float32{0: padded(8, 0, 0, 4, 0, 0)}
+	for name, rep := range map[string]Report{"nobody came": {}, "discarded": {Devices: 3, Discarded: true}} {
+		for _, off := range []bool{false, true} {
+			m := &gatherer{own: own{none: none{slots: slots()}}, off: off}
+			e := engineOf(t, &fake{users: 5, rep: rep, sum: sums}, aggregate.PerCohort, m)
+			if _, err := e.Step(context.Background()); err != nil || e.Next != 1 {
+				t.Fatalf("%s: %v, next round %d", name, err, e.Next)
+			}
+			if off {
+				if len(m.got) != 0 {
+					t.Errorf("%s: Update is called although UpdatesEmptyRounds is false", name)
+				}
+				continue
+			}
+			if len(m.got) != 1 || m.got[0].Devices != 0 || m.got[0].Rounds != 9 {
+				t.Fatalf("%s: the updates are %+v, want one of a round of 9 without devices", name, m.got)
+			}
+			same(t, name+": the server's slot", e.Value[5], padded(7, 6))
+			same(t, name+": the sum", m.got[0].Aggregate[0], padded(0, 0, 0, 0, 0, 0))
+		}
+	}
+}
+
+// A round whose sum makes the model implausible has no usable reports.
+func TestAnEmptyUpdaterUpdatesAfterARejection(t *testing.T) {
+	m := &gatherer{own: own{none: none{slots: slots()}}}
+	f := &fake{users: 5, rep: Report{Devices: 2}, sum: map[int][]float32{0: padded(float32(math.Inf(1)), 0)}}
+	e := engineOf(t, f, aggregate.PerCohort, m)
+	rep, err := e.Step(context.Background())
+	if err != nil || rep.Rejected == "" || !rep.Discarded || len(m.got) != 2 {
+		t.Fatalf("%+v, %v, %d updates; want a rejection and 2 updates", rep, err, len(m.got))
+	}
+	same(t, "the server's slot", e.Value[5], padded(7, 6))
 }
 
 func TestACohortIsDrawnForEachRound(t *testing.T) {

@@ -68,6 +68,7 @@ func (e *Engine) release(integers []int64, rep *Report) error {
 	rep.Discarded = rep.Discarded || came < g.RequiredDevices()
 	if rep.Discarded {
 		if g.Mechanism != privacy.Tree {
+			e.updateEmpty(rep)
 			e.Next++
 			return nil
 		}
@@ -88,7 +89,9 @@ func (e *Engine) release(integers []int64, rep *Report) error {
 	expected := int(math.Round(e.Cohort.Expected(e.Devices.Count())))
 	e.keep()
 	e.apply(sum, max(1, expected))
-	e.check(rep)
+	if e.check(rep); rep.Rejected != "" {
+		e.updateEmpty(rep)
+	}
 	if err := e.adapt(integers[n], came, rep); err != nil {
 		return fmt.Errorf("round %d: %w", e.Next+1, err)
 	}

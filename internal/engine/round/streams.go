@@ -44,38 +44,3 @@ func (k keyedStream) Uint32n(n uint32) uint32 { return k.Uint32N(n) }
 func (k keyedStream) Shuffle(order []uint32) {
 	k.Rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 }
-
-// cycleOrder is the order in which cohort=cycle takes the devices of a federation.
-func cycleOrder(streams Streams, devices int) []uint32 {
-	order := make([]uint32, devices)
-	for u := range order {
-		order[u] = uint32(u)
-	}
-	streams().Shuffle(order)
-	return order
-}
-
-// Turn returns those of the devices, ascending, that cohort=cycle takes in a round of a federation that
-// was planned for a number of devices. Devices beyond that number have a turn of their own, always the
-// same one.
-func (c Cohort) Turn(streams Streams, round, planned int, devices []uint32) (turn []uint32) {
-	n := min(c.Count, planned)
-	epoch := c.Epoch(planned)
-	turnOf := make([]uint32, planned)
-	for i, u := range cycleOrder(streams, planned) {
-		turnOf[u] = uint32(i / n)
-	}
-	for _, id := range devices {
-		var at uint32
-		if int(id) < planned {
-			at = turnOf[id]
-		} else {
-			const later = 1 // other streams are named by a round or have no name
-			at = streams(uint64(id), later).Uint32n(uint32(epoch))
-		}
-		if int(at) == round%epoch {
-			turn = append(turn, id)
-		}
-	}
-	return turn
-}
