@@ -29,72 +29,17 @@ func Semidefinite(m []float32, dim, stride int, noise float64) bool {
 	if learn.Cholesky(b, dim) {
 		return true
 	}
-	values, vectors := eigen(a, dim)
+	values, vectors := learn.Eigen(a, dim)
 	for r := range dim {
 		for c := range r + 1 {
 			x := 0.0
 			for k, v := range values {
 				if v > 0 {
-					x += float64(v*vectors[r*dim+k]) * vectors[c*dim+k]
+					x += float64(float64(v*vectors[k][r]) * vectors[k][c])
 				}
 			}
 			m[r*stride+c], m[c*stride+r] = float32(x), float32(x)
 		}
 	}
 	return false
-}
-
-// eigen returns the eigenvalues of a symmetric matrix, which it overwrites, and their eigenvectors as
-// columns (Jacobi 1846). It is slow, and runs only if a device has lied.
-func eigen(a []float64, n int) (values, vectors []float64) {
-	vectors = make([]float64, n*n)
-	for i := range n {
-		vectors[i*n+i] = 1
-	}
-	for range 60 {
-		off, all := 0.0, 0.0
-		for i := range n {
-			for j := range n {
-				if x := a[i*n+j]; i != j {
-					off += float64(x * x)
-				}
-				all += float64(a[i*n+j] * a[i*n+j])
-			}
-		}
-		if !(off > 1e-24*all) {
-			break
-		}
-		for p := range n {
-			for q := p + 1; q < n; q++ {
-				rotate(a, vectors, n, p, q)
-			}
-		}
-	}
-	for i := range n {
-		values = append(values, a[i*n+i])
-	}
-	return values, vectors
-}
-
-// rotate makes the number at (p, q) zero.
-func rotate(a, v []float64, n, p, q int) {
-	if a[p*n+q] == 0 {
-		return
-	}
-	theta := (a[q*n+q] - a[p*n+p]) / (2 * a[p*n+q])
-	t := math.Copysign(1/(math.Abs(theta)+math.Sqrt(float64(theta*theta)+1)), theta)
-	c := 1 / math.Sqrt(float64(t*t)+1)
-	s := t * c
-	for k := range n {
-		x, y := a[k*n+p], a[k*n+q]
-		a[k*n+p], a[k*n+q] = float64(c*x)-float64(s*y), float64(s*x)+float64(c*y)
-	}
-	for k := range n {
-		x, y := a[p*n+k], a[q*n+k]
-		a[p*n+k], a[q*n+k] = float64(c*x)-float64(s*y), float64(s*x)+float64(c*y)
-	}
-	for k := range n {
-		x, y := v[k*n+p], v[k*n+q]
-		v[k*n+p], v[k*n+q] = float64(c*x)-float64(s*y), float64(s*x)+float64(c*y)
-	}
 }

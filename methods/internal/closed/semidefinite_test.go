@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
+	"github.com/tacit-rec/tacit/learn"
 )
 
 // outerSum is a sum of outer products of random vectors, in rows of stride numbers.
@@ -72,7 +73,7 @@ func TestALieInASumIsRemoved(t *testing.T) {
 				}
 			}
 		}
-		values, _ := eigen(a, dim)
+		values, _ := learn.Eigen(a, dim)
 		if least := slices.Min(values); least < -1e-4*slices.Max(values)-1e-3 {
 			t.Errorf("%s: an eigenvalue is %g", name, least)
 		}

@@ -1,0 +1,241 @@
+package sequence
+
+import (
+	"math"
+
+	"github.com/tacit-rec/tacit/learn"
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
+)
+
+// features computes item features from sums over all devices, in three passes. They are factors of two item-item
+// matrices that no device and no server ever holds:
+//
+//   - follows[i, j] is the sum of .8^(g-1) over all pairs in which j comes g places after i, g = 1 to 20;
+//   - together[i, j] is the sum of 1/sqrt(n) over the devices that have both i and j and n items in all.
+//
+// Each entry is divided by sqrt((row sum + 50)(column sum + 50)). With the best factors of a rank r, U S V', an
+// item's features are its rows of U sqrt(S) and V sqrt(S) of follows and of U sqrt(S) of together. Each part is
+// divided by its standard deviation, and the row scaled to the length sqrt(3r).
+//
+// A randomised range finder needs only products of the matrices with few columns (Halko et al. 2011). In the
+// first pass devices send row and column sums. In the second one they multiply their share of both matrices by
+// random columns, and the server makes the columns of the sums an orthonormal basis. In the third one they
+// multiply by that basis, and the server computes the factors. A device adds only to the rows of its own items.
+type features struct {
+	rank  int // r; at most one per item
+	few   int // items that fewer devices have get a row of zeros
+	first int // index of the first slot
+}
+
+// featurePasses is the number of passes that features needs.
+const featurePasses = 3
+
+// Slots of features, from features.first on.
+const (
+	featureTable  = iota // broadcast: 3r features of each item
+	featureCounts        // broadcast: number of devices that have an item; 0 if they are too few
+	featureProbe         // broadcast: columns that the matrices are multiplied by, follows first
+	featureSums          // sum, in the first pass: see the columns below
+	featureRows          // sum, in later passes: products with the probe
+	featureTotal         // server: featureSums of a pass
+	featureGather        // server: featureRows of a pass
+	featureState         // server: number of reports in the sums of the pass; what columns of the probe were divided by
+	featureSlots         // their number
+)
+
+// Columns of featureSums.
+const (
+	sumDevices  = iota // devices that have the item
+	sumBefore          // row sum of follows
+	sumAfter           // column sum of follows
+	sumTogether        // row sum of together
+	sumColumns
+)
+
+const (
+	gaps      = 20
+	gapDecay  = 0.8
+	smoothing = 50 // added to row and column sums
+	excess    = 16 // columns of the probe beyond the rank
+	sumRange  = 1024
+	rowRange  = 16
+)
+
+// columns is the number of columns that one matrix is multiplied by.
+func (f *features) columns(items int) int { return vec.Pad(min(f.rank+excess, items)) }
+
+// rankOf is the rank for a number of items.
+func (f *features) rankOf(items int) int { return min(f.rank, items) }
+
+// width is the number of features of an item.
+func (f *features) width(items int) int { return 3 * f.rankOf(items) }
+
+func (f *features) slots(items int) []method.Slot {
+	k, wide := f.columns(items), f.width(items)
+	const most = 1e12 // of sums over all devices
+	return []method.Slot{
+		featureTable: {
+			Name: "features", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: wide,
+			Limit: 2*math.Sqrt(float64(wide)) + 1,
+			Doc:   "features of the item: factors of who follows it, whom it follows, and what it occurs with",
+		},
+		featureCounts: {
+			Name: "devices", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: 1, Limit: most,
+			Doc: "number of devices that have the item, or 0 if they are few",
+		},
+		featureProbe: {
+			Name: "probe", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: 2 * k, Limit: 2,
+			Doc: "columns that devices multiply their item pairs by",
+		},
+		featureSums: {
+			Name: "totals", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: sumColumns,
+			Range: sumRange, HighPrecision: true,
+			Doc: "1 for each item of the device, and how much it precedes, follows and occurs with other items",
+		},
+		featureRows: {
+			Name: "products", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 2 * k, Range: rowRange,
+			Doc: "products of the device's item pairs with the probe, in the second and third pass",
+		},
+		featureTotal: {
+			Name: "all-totals", Scope: method.Server, PerItem: true, Dim: sumColumns, Limit: most,
+			Doc: "totals of all devices of the first pass",
+		},
+		featureGather: {
+			Name: "all-products", Scope: method.Server, PerItem: true, Dim: 2 * k, Limit: most,
+			Doc: "products of all devices of a pass",
+		},
+		featureState: {
+			Name: "gathered", Scope: method.Server, Rows: 1, Dim: 2*k + 1, Limit: most,
+			Doc: "number of reports in the sums of the pass, and the scale of each column of the probe",
+		},
+	}
+}
+
+// transfers reports whether one of the slots of features is transferred in a pass. In later passes than its own,
+// devices read the features and the counts.
+func (f *features) transfers(pass, slot int) bool {
+	switch slot - f.first {
+	case featureTable, featureCounts:
+		return pass >= featurePasses
+	case featureSums:
+		return pass == 0
+	case featureProbe, featureRows:
+		return pass == 1 || pass == 2
+	}
+	return false
+}
+
+// visit adds what a device sends in a feature pass. It needs a Visit with HistoryOnly.
+func (f *features) visit(w *method.Work, history []uint32, pass int) {
+	if len(history) == 0 || len(w.Samples.Item) == 0 {
+		return
+	}
+	mark := w.Mark()
+	defer w.Release(mark)
+	items, _, _ := learn.Recency{Base: 1}.Weights(w, history)
+	own := part{items: items, at: w.Uint32s(w.Items), width: vec.Pad(sumColumns)}
+	for x, i := range items {
+		own.at[i] = uint32(x)
+	}
+	slot, most := f.first+featureSums, float32(sumRange)
+	if pass > 0 {
+		slot, most, own.width = f.first+featureRows, rowRange, 2*f.columns(w.Items)
+	}
+	own.rows = w.Floats(len(items) * own.width)
+	clear(own.rows)
+	if pass == 0 {
+		own.addSums(w, history)
+	} else {
+		probe := &w.View[f.first+featureProbe]
+		own.addFollows(w, probe, history, pass == 2)
+		own.addTogether(w, probe)
+	}
+	first := w.Samples.Wr[slot][0] - w.Samples.Item[0]
+	for _, i := range items {
+		row := own.row(i)
+		limitRow(row, most)
+		vec.Add(row, w.View[slot].Row(first+i))
+	}
+}
+
+// part is what one device adds to the rows of its items.
+type part struct {
+	items []uint32 // distinct
+	at    []uint32 // by item: its row
+	rows  []float32
+	width int
+}
+
+func (p *part) row(item uint32) []float32 {
+	from := int(p.at[item]) * p.width
+	return p.rows[from : from+p.width]
+}
+
+// addSums adds row and column sums of the device's part of both matrices.
+func (p *part) addSums(w *method.Work, history []uint32) {
+	reach := w.Floats(gaps + 1) // sum of the weights of that many neighbours
+	reach[0] = 0
+	for g, power := 0, float32(1); g < gaps; g++ {
+		reach[g+1] = reach[g] + power
+		power *= gapDecay
+	}
+	for t, i := range history {
+		row := p.row(i)
+		row[sumBefore] += reach[min(gaps, len(history)-1-t)]
+		row[sumAfter] += reach[min(gaps, t)]
+	}
+	n := float64(len(p.items))
+	for _, i := range p.items {
+		row := p.row(i)
+		row[sumDevices], row[sumTogether] = 1, float32((n-1)/math.Sqrt(n))
+	}
+}
+
+// addFollows adds the product of the device's part of follows with the probe or, if it is transposed, of its
+// transpose: for each position the decayed sum of the probe's rows of the next, or previous, 20 items. A running
+// sum needs the same time for any number of gaps.
+func (p *part) addFollows(w *method.Work, probe *method.View, history []uint32, transposed bool) {
+	k, n := p.width/2, len(history)
+	window := w.Floats(k)
+	clear(window)
+	last := float32(1) // weight of the item that leaves the window
+	for range gaps {
+		last *= gapDecay
+	}
+	for t := range n {
+		at, gone := t, t-gaps
+		if !transposed { // the window moves from the newest item to the oldest
+			at, gone = n-1-t, n-1-t+gaps
+		}
+		vec.Add(window, p.row(history[at])[:k])
+		vec.Scale(gapDecay, window)
+		vec.Add(probe.Row(history[at])[:k], window)
+		if t >= gaps {
+			vec.Axpy(-last, probe.Row(history[gone])[:k], window)
+		}
+	}
+}
+
+// addTogether adds the product of the device's part of together with the probe.
+func (p *part) addTogether(w *method.Work, probe *method.View) {
+	k := p.width / 2
+	sum := w.Floats(k)
+	clear(sum)
+	for _, i := range p.items {
+		vec.Add(probe.Row(i)[k:2*k], sum)
+	}
+	weight := float32(1 / math.Sqrt(float64(len(p.items))))
+	for _, i := range p.items {
+		others := p.row(i)[k:]
+		vec.AddDiff(sum, probe.Row(i)[k:2*k], others)
+		vec.Scale(weight, others)
+	}
+}
+
+// limitRow limits the magnitude of numbers.
+func limitRow(row []float32, most float32) {
+	for i, x := range row {
+		row[i] = min(max(x, -most), most)
+	}
+}
