@@ -174,6 +174,7 @@ func Run(ctx context.Context, d *Data, c Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	spec.FitTo(src)
 	r := &Result{source: src}
 	job := &experiment.Job{Spec: spec, Source: src, Jobs: c.Workers, NoReferences: true}
 	if job.Jobs < 1 {

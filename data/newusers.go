@@ -25,11 +25,26 @@ func (s *Split) draws(share float64) []bool {
 	r := rng.New(s.Seed, rng.HeldUsers)
 	r.Shuffle(ids)
 	out := make([]bool, len(ids))
-	for _, u := range ids[:max(1, int(share*float64(len(ids))))] {
+	for _, u := range ids[:drawnUsers(share, len(ids))] {
 		out[u] = true
 	}
 	return out
 }
+
+// TrainingUsers returns how many of the users take part in training.
+func (p Protocol) TrainingUsers(users int) int {
+	share := p.NewUserShare
+	if p.Split == NewUsers {
+		share = outShare
+	}
+	if share <= 0 || users == 0 {
+		return users
+	}
+	return users - drawnUsers(share, users)
+}
+
+// drawnUsers is the number of users of a share, at least one.
+func drawnUsers(share float64, users int) int { return max(1, int(share*float64(users))) }
 
 // HeldOut returns, for each user, whether the protocol holds it out; nil if all users take part.
 func (s *Split) HeldOut() []bool { return s.heldOut }

@@ -172,6 +172,7 @@ func (a *app) checkedSettings(s *experiment.Spec, f *serveFlags, items int,
 		return coordinator.Settings{}, input(errors.New("--devices is missing: the number of devices of the run"),
 			"example: --devices 1000")
 	}
+	s.FitToDevices(f.devices)
 	out := coordinatorSettings(s, f)
 	if err := out.Check(); err != nil {
 		return out, input(err, "")

@@ -65,6 +65,9 @@ func (a *app) noteSettings(e experiment.Started) {
 		fmt.Fprintf(a.err, "note: --cohort %d exceeds the %d users: all of them take part in every round\n",
 			e.Job.Cohort.Count, n)
 	}
+	if note := e.Job.PassNote(); note != "" {
+		fmt.Fprintf(a.err, "note: %s\n", note)
+	}
 	a.noteBits(e.Job.Spec, e.Split.Users(), e.Job.Sums == "integer", e.Run.Plan().MaxInteger())
 }
 

@@ -141,6 +141,7 @@ func (a *app) job(spec *experiment.Spec, f *runFlags) (*experiment.Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	spec.FitTo(src)
 	j := &experiment.Job{
 		Spec: spec, Source: src, Jobs: f.jobs, Out: f.out, Force: f.force, NoReferences: f.noRefs,
 		Figures: !f.noFigures,

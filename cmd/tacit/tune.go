@@ -91,6 +91,7 @@ func (a *app) search(f *runFlags, words []string, flags func() []experiment.Sett
 	if s.Source, err = experiment.OpenData(&s.Base.Settings, f.dataDir); err != nil {
 		return nil, err
 	}
+	s.Base.FitTo(s.Source)
 	s.Jobs, s.Out, s.Force = f.jobs, f.out, f.force
 	s.Version, s.Commit = version, revision()
 	if f.resume != "" {

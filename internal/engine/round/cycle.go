@@ -1,5 +1,7 @@
 package round
 
+import "math"
+
 // minTurn is the least number of devices that take part at a time if a share of them takes turns: enough for a
 // masked sum, even if a few of them drop out.
 const minTurn = 14
@@ -31,6 +33,19 @@ func (c Cohort) largestTurn(devices int) int {
 		return (devices + n - 1) / n
 	}
 	return min(c.Count, devices)
+}
+
+// PassRounds is the number of rounds in which each device takes part about once.
+func (c Cohort) PassRounds(devices int) int {
+	if n := c.Epoch(devices); n > 0 {
+		return n
+	}
+	return max(1, int(math.Ceil(float64(devices)/math.Max(1, c.Expected(devices)))))
+}
+
+// FitRounds is the number of rounds of that many passes over the devices, within the limits of a run.
+func (c Cohort) FitRounds(passes, devices int) int {
+	return max(1, min(passes, maxRounds)) * max(1, min(c.PassRounds(devices), maxRounds/max(1, passes)))
 }
 
 // Smallest is the size of the smallest cohort that is drawn; with poisson it is the expected size.

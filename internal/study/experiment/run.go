@@ -107,6 +107,9 @@ func (j *Job) Run(ctx context.Context) (*result.Result, error) {
 		return done.Result, j.same(done.Result)
 	}
 	start := time.Now()
+	if j.devices == 0 {
+		j.FitTo(j.Source)
+	}
 	split, err := j.Split(j.Source)
 	if err != nil {
 		return nil, err

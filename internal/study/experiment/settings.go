@@ -76,7 +76,9 @@ type Spec struct {
 	Entry   method.Entry
 	Params  method.Method
 	Preset  *Preset           // nil without a preset
-	From    map[string]string // origin by key: default, method, data set, protocol, preset, file, environment or flag
+	From    map[string]string // origin by key: default, method, data set, protocol, preset, devices, file, environment or flag
+
+	devices int // that the settings are fitted to; 0 if they are not
 }
 
 // Resolve combines settings. Later ones take precedence: defaults, options of the method, the preset,
@@ -124,7 +126,7 @@ func (s *Spec) Typed(key string) bool {
 	if strings.HasPrefix(from, "preset") {
 		return s.Typed("preset")
 	}
-	return !slices.Contains([]string{"", "default", "method", "data set", "protocol"}, from) &&
+	return !slices.Contains([]string{"", "default", "method", "data set", "protocol", fromDevices}, from) &&
 		!strings.HasPrefix(from, "environment ")
 }
 
@@ -167,7 +169,7 @@ func (s *Spec) AsPrinted() (*Spec, error) {
 		return nil, err
 	}
 	given := []Setting{{"dp", string(text), from}}
-	if own := s.From["rounds"]; own == "" || own == "method" || strings.HasPrefix(own, "preset") {
+	if own := s.From["rounds"]; own == "" || own == "method" || own == fromDevices || strings.HasPrefix(own, "preset") {
 		given = append(given, Setting{"rounds", "1000", from})
 	}
 	return s.With(given)
@@ -190,6 +192,7 @@ func (s *Spec) put(given []Setting) error {
 			return err
 		}
 	}
+	s.fit()
 	if err := s.Options.Check(); err != nil {
 		return AsInput(err, "")
 	}

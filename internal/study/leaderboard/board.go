@@ -281,6 +281,7 @@ func (b *Board) newCell(n rowName, about []experiment.Setting, src data.Source, 
 	if err != nil {
 		return nil, err
 	}
+	spec.FitTo(src)
 	every := max(spec.EvalEvery, evalEvery)
 	if experiment.Rows(src) > manyRows {
 		every = max(spec.EvalEvery, 2*evalEvery)

@@ -188,6 +188,7 @@ func (s *study) open(run Run) (job experiment.Job, err error) {
 			return job, err
 		}
 	}
+	job.FitTo(s.sources[run.Data])
 	job.Source, job.Out = s.sources[run.Data], filepath.Join(s.Folder, run.Name())
 	return job, nil
 }

@@ -145,6 +145,7 @@ func (c *Config) fill(row *Row, about []experiment.Setting) (selected bool, err 
 	if row.spec, err = experiment.Resolve(given); err != nil {
 		return false, err
 	}
+	row.spec.FitTo(row.source)
 	row.seeds = seeds
 	row.Folder = c.folder(row)
 	if row.Folder != "" {
