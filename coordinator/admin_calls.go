@@ -299,8 +299,11 @@ func adminBegin(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any, er
 	var s *Settings
 	if q.Settings != nil {
 		s = defaultSettings()
+		s.methods = c.opt.Methods
+		var last *Settings
 		if c.begun() {
 			before := c.latest.Load().given
+			last = &c.latest.Load().given
 			if before.Params = maps.Clone(before.Params); q.changesMethod(before.Method) {
 				before.Params = map[string]string{} // another method has others
 			}
@@ -310,6 +313,7 @@ func adminBegin(c *Coordinator, _ http.ResponseWriter, r *http.Request) (any, er
 			return nil, refusal(connect.CodeInvalidArgument, fmt.Errorf("malformed settings: %s",
 				strings.TrimPrefix(err.Error(), "json: ")))
 		}
+		s.fitPasses(q.Settings, last)
 	}
 	if len(q.Features) > 0 && s != nil {
 		b, err := wire.Marshal(columnsOf(q.Features))

@@ -141,6 +141,7 @@ func (f *fleetFlags) chaosSplit(spec *experiment.Spec) (*data.Split, error) {
 	}
 	all := f.serve
 	all.devices = split.Users()
+	spec.FitToDevices(all.devices)
 	if s := coordinatorSettings(spec, &all); s.Check() != nil {
 		return nil, input(s.Check(), "")
 	}
