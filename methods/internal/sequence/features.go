@@ -8,7 +8,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// features computes item features from sums over all devices, in three passes. They are factors of two item-item
+// Features computes item features from sums over all devices, in three passes. They are factors of two item-item
 // matrices that no device and no server ever holds:
 //
 //   - follows[i, j] is the sum of .8^(g-1) over all pairs in which j comes g places after i, g = 1 to 20;
@@ -22,19 +22,19 @@ import (
 // first pass devices send row and column sums. In the second one they multiply their share of both matrices by
 // random columns, and the server makes the columns of the sums an orthonormal basis. In the third one they
 // multiply by that basis, and the server computes the factors. A device adds only to the rows of its own items.
-type features struct {
-	rank  int // r; at most one per item
-	few   int // items that fewer devices have get a row of zeros
-	first int // index of the first slot
+type Features struct {
+	First int // index of its first slot
+	Rank  int // r; at most one per item
+	Few   int // items that fewer devices have get a row of zeros
 }
 
-// featurePasses is the number of passes that features needs.
-const featurePasses = 3
+// FeaturePasses is the number of passes that Features needs.
+const FeaturePasses = 3
 
-// Slots of features, from features.first on.
+// The slots of Features, relative to its First.
 const (
 	featureTable  = iota // broadcast: 3r features of each item
-	featureCounts        // broadcast: number of devices that have an item; 0 if they are too few
+	featureCounts        // server: number of devices that have an item; 0 if they are too few
 	featureProbe         // broadcast: columns that the matrices are multiplied by, follows first
 	featureSums          // sum, in the first pass: see the columns below
 	featureRows          // sum, in later passes: products with the probe
@@ -63,16 +63,27 @@ const (
 )
 
 // columns is the number of columns that one matrix is multiplied by.
-func (f *features) columns(items int) int { return vec.Pad(min(f.rank+excess, items)) }
+func (f *Features) columns(items int) int { return vec.Pad(min(f.Rank+excess, items)) }
 
 // rankOf is the rank for a number of items.
-func (f *features) rankOf(items int) int { return min(f.rank, items) }
+func (f *Features) rankOf(items int) int { return min(f.Rank, items) }
 
-// width is the number of features of an item.
-func (f *features) width(items int) int { return 3 * f.rankOf(items) }
+// Width is the number of features of an item.
+func (f *Features) Width(items int) int { return 3 * f.rankOf(items) }
 
-func (f *features) slots(items int) []method.Slot {
-	k, wide := f.columns(items), f.width(items)
+// Table is the slot of the features: Broadcast, a row of Width numbers per item.
+func (f *Features) Table() int { return f.First + featureTable }
+
+// Counts is the server's slot of the number of devices that have an item, which is 0 if they are too few. It is
+// complete after the first pass.
+func (f *Features) Counts() int { return f.First + featureCounts }
+
+// SlotCount is the number of slots.
+func (f *Features) SlotCount() int { return featureSlots }
+
+// Slots returns the slots for a catalogue.
+func (f *Features) Slots(items int) []method.Slot {
+	k, wide := f.columns(items), f.Width(items)
 	const most = 1e12 // of sums over all devices
 	return []method.Slot{
 		featureTable: {
@@ -81,7 +92,7 @@ func (f *features) slots(items int) []method.Slot {
 			Doc:   "features of the item: factors of who follows it, whom it follows, and what it occurs with",
 		},
 		featureCounts: {
-			Name: "devices", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: 1, Limit: most,
+			Name: "devices", Scope: method.Server, PerItem: true, Dim: 1, Limit: most,
 			Doc: "number of devices that have the item, or 0 if they are few",
 		},
 		featureProbe: {
@@ -112,12 +123,12 @@ func (f *features) slots(items int) []method.Slot {
 	}
 }
 
-// transfers reports whether one of the slots of features is transferred in a pass. In later passes than its own,
-// devices read the features and the counts.
-func (f *features) transfers(pass, slot int) bool {
-	switch slot - f.first {
-	case featureTable, featureCounts:
-		return pass >= featurePasses
+// Transfers reports whether a slot of Features is transferred in a pass. After its own passes devices read the
+// features.
+func (f *Features) Transfers(pass, slot int) bool {
+	switch slot - f.First {
+	case featureTable:
+		return pass >= FeaturePasses
 	case featureSums:
 		return pass == 0
 	case featureProbe, featureRows:
@@ -126,8 +137,8 @@ func (f *features) transfers(pass, slot int) bool {
 	return false
 }
 
-// visit adds what a device sends in a feature pass. It needs a Visit with HistoryOnly.
-func (f *features) visit(w *method.Work, history []uint32, pass int) {
+// Visit adds what a device sends in a feature pass. It needs a Visit with HistoryOnly.
+func (f *Features) Visit(w *method.Work, history []uint32, pass int) {
 	if len(history) == 0 || len(w.Samples.Item) == 0 {
 		return
 	}
@@ -138,16 +149,16 @@ func (f *features) visit(w *method.Work, history []uint32, pass int) {
 	for x, i := range items {
 		own.at[i] = uint32(x)
 	}
-	slot, most := f.first+featureSums, float32(sumRange)
+	slot, most := f.First+featureSums, float32(sumRange)
 	if pass > 0 {
-		slot, most, own.width = f.first+featureRows, rowRange, 2*f.columns(w.Items)
+		slot, most, own.width = f.First+featureRows, rowRange, 2*f.columns(w.Items)
 	}
 	own.rows = w.Floats(len(items) * own.width)
 	clear(own.rows)
 	if pass == 0 {
 		own.addSums(w, history)
 	} else {
-		probe := &w.View[f.first+featureProbe]
+		probe := &w.View[f.First+featureProbe]
 		own.addFollows(w, probe, history, pass == 2)
 		own.addTogether(w, probe)
 	}

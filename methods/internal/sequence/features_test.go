@@ -18,7 +18,7 @@ import (
 )
 
 // featuring is a method that computes features and does nothing else.
-type featuring struct{ features }
+type featuring struct{ Features }
 
 var (
 	_ method.EmptyUpdater = (*featuring)(nil)
@@ -26,16 +26,13 @@ var (
 	_ method.InPasses     = (*featuring)(nil)
 )
 
-func (m *featuring) Slots(items int) []method.Slot { return m.slots(items) }
-
 func (m *featuring) Visit(int) method.Visit {
-	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.visit(w, w.History, w.Phase) }}
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.Features.Visit(w, w.History, w.Phase) }}
 }
 
 func (m *featuring) Logits(_ *method.Work, b *method.Batch, out []float32) { clear(out[:b.N]) }
-func (m *featuring) Passes() int                                           { return featurePasses }
+func (m *featuring) Passes() int                                           { return FeaturePasses }
 func (m *featuring) UpdatesEmptyRounds() bool                              { return true }
-func (m *featuring) Transfers(phase, slot int) bool                        { return m.transfers(phase, slot) }
 
 func (m *featuring) Phase(round, rounds int) (int, string) {
 	pass, _, _ := method.PassOf(round, rounds, m.Passes())
@@ -44,7 +41,7 @@ func (m *featuring) Phase(round, rounds int) (int, string) {
 
 func (m *featuring) Update(g *method.Global) {
 	pass, first, last := method.PassOf(g.Round, g.Rounds, m.Passes())
-	m.update(g, pass, first, last)
+	m.Features.Update(g, pass, first, last)
 }
 
 // featureSplit is a small world, without the test and validation items of its users.
@@ -66,7 +63,7 @@ func featureSplit(t *testing.T, users, items int) *data.Split {
 }
 
 // featuresOf returns the features after a simulation, by item, and the counts.
-func featuresOf(t *testing.T, s *data.Split, f features, change func(o *sim.Options)) (table [][]float64, n []float64) {
+func featuresOf(t *testing.T, s *data.Split, f Features, change func(o *sim.Options)) (table [][]float64, n []float64) {
 	t.Helper()
 	var o sim.Options
 	param.Defaults(&o)
@@ -83,7 +80,7 @@ func featuresOf(t *testing.T, s *data.Split, f features, change func(o *sim.Opti
 			t.Fatal(err)
 		}
 	}
-	wide, values, counts := f.width(s.Items()), r.Value(featureTable), r.Value(featureCounts)
+	wide, values, counts := f.Width(s.Items()), r.Value(featureTable), r.Value(featureCounts)
 	for i := range s.Items() {
 		row := make([]float64, wide)
 		for k := range row {
@@ -226,7 +223,7 @@ func similar(t *testing.T, what string, got, want [][]float64, rank int, most fl
 func TestFeaturesAreThoseOfTheWholeMatrices(t *testing.T) {
 	s := featureSplit(t, 60, 40)
 	for _, few := range []int{1, 8} {
-		got, n := featuresOf(t, s, features{rank: 24, few: few}, nil)
+		got, n := featuresOf(t, s, Features{Rank: 24, Few: few}, nil)
 		want, counts := slowFeatures(s, 24, few)
 		similar(t, fmt.Sprint("few = ", few), got, want, 24, 0.01)
 		if !slices.Equal(n, counts) {
@@ -246,7 +243,7 @@ func TestFeaturesAreThoseOfTheWholeMatrices(t *testing.T) {
 // Features do not depend on how the devices are divided among the rounds of a pass, but for rounding errors.
 func TestFeaturesDoNotDependOnCohorts(t *testing.T) {
 	s := featureSplit(t, 60, 40)
-	f := features{rank: 16, few: 2}
+	f := Features{Rank: 16, Few: 2}
 	want, counts := featuresOf(t, s, f, nil)
 	for _, cohort := range []round.Cohort{{Kind: "cycle", Count: 7}, {Kind: "cycle", Share: 0.02}, {Kind: "all"}} {
 		got, n := featuresOf(t, s, f, func(o *sim.Options) {
@@ -264,7 +261,7 @@ func TestFeaturesDoNotDependOnCohorts(t *testing.T) {
 // Rounds without reports do no harm: sums of the others stand for all devices.
 func TestFeaturesWithDropouts(t *testing.T) {
 	s := featureSplit(t, 60, 40)
-	f := features{rank: 8, few: 2}
+	f := Features{Rank: 8, Few: 2}
 	got, n := featuresOf(t, s, f, func(o *sim.Options) {
 		o.Cohort, o.Rounds, o.Dropout = round.Cohort{Kind: "cycle", Count: 1}, 3*s.Users(), 0.3
 	})
@@ -290,7 +287,7 @@ func TestFeaturesWithDropouts(t *testing.T) {
 // Fewer columns than items: the largest singular vectors are found, and all factors together are nearly as good.
 func TestFeaturesOfFewColumns(t *testing.T) {
 	s := featureSplit(t, 2000, 120)
-	got, _ := featuresOf(t, s, features{rank: 60, few: 1}, nil)
+	got, _ := featuresOf(t, s, Features{Rank: 60, Few: 1}, nil)
 	want, _ := slowFeatures(s, 60, 1)
 	similar(t, "rank 60", got, want, 60, 0.4)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// update gathers the sums of a round of a feature pass. After the last round of the pass it computes what the next
+// Update gathers the sums of a round of a feature pass. After the last round of the pass it computes what the next
 // pass needs, or the features. A pass without any report changes nothing.
-func (f *features) update(g *method.Global, pass int, first, last bool) {
-	sums, total := g.Aggregate[f.first+featureRows], g.Value[f.first+featureGather]
+func (f *Features) Update(g *method.Global, pass int, first, last bool) {
+	sums, total := g.Aggregate[f.First+featureRows], g.Value[f.First+featureGather]
 	if pass == 0 {
-		sums, total = g.Aggregate[f.first+featureSums], g.Value[f.first+featureTotal]
+		sums, total = g.Aggregate[f.First+featureSums], g.Value[f.First+featureTotal]
 	}
-	reports := &g.Value[f.first+featureState][0]
+	reports := &g.Value[f.First+featureState][0]
 	if first {
 		clear(total)
 		*reports = 0
@@ -39,12 +39,12 @@ func (f *features) update(g *method.Global, pass int, first, last bool) {
 
 // endCounts publishes the counts and the random columns of the second pass. seen is the share of the counted
 // devices that reported: few devices must not look like more.
-func (f *features) endCounts(g *method.Global, seen float64) {
-	total, stride := g.Value[f.first+featureTotal], g.Stride[f.first+featureTotal]
-	counts, step := g.Value[f.first+featureCounts], g.Stride[f.first+featureCounts]
+func (f *Features) endCounts(g *method.Global, seen float64) {
+	total, stride := g.Value[f.First+featureTotal], g.Stride[f.First+featureTotal]
+	counts, step := g.Value[f.First+featureCounts], g.Stride[f.First+featureCounts]
 	for i := range g.Items {
 		n := total[i*stride+sumDevices]
-		if counts[i*step] = n; float64(n)*seen < float64(f.few)-0.5 { // integers may be off by a rounding error
+		if counts[i*step] = n; float64(n)*seen < float64(f.Few)-0.5 { // integers may be off by a rounding error
 			counts[i*step] = 0
 		}
 	}
@@ -72,9 +72,9 @@ func drawSigns(r *rng.Rand, dst []float32) {
 }
 
 // norms returns by item 1/sqrt(sum + 50) for a column of the sums, and 0 for items that few devices have.
-func (f *features) norms(g *method.Global, column int) []float32 {
-	total, stride := g.Value[f.first+featureTotal], g.Stride[f.first+featureTotal]
-	counts, step := g.Value[f.first+featureCounts], g.Stride[f.first+featureCounts]
+func (f *Features) norms(g *method.Global, column int) []float32 {
+	total, stride := g.Value[f.First+featureTotal], g.Stride[f.First+featureTotal]
+	counts, step := g.Value[f.First+featureCounts], g.Stride[f.First+featureCounts]
 	out := make([]float32, g.Items)
 	for i := range out {
 		if counts[i*step] > 0 {
@@ -86,9 +86,9 @@ func (f *features) norms(g *method.Global, column int) []float32 {
 
 // setProbe sets one half of the probe, follows or together, to rows of m times their norms. It divides each column
 // by its largest number, so that products of devices are as large as their range allows.
-func (f *features) setProbe(g *method.Global, half int, m, norms []float32) {
+func (f *Features) setProbe(g *method.Global, half int, m, norms []float32) {
 	k := f.columns(g.Items)
-	probe, scale := g.Value[f.first+featureProbe], g.Value[f.first+featureState][1+half*k:][:k]
+	probe, scale := g.Value[f.First+featureProbe], g.Value[f.First+featureState][1+half*k:][:k]
 	clear(scale)
 	for i, d := range norms {
 		row := probe[i*2*k+half*k:][:k]
@@ -107,9 +107,9 @@ func (f *features) setProbe(g *method.Global, half int, m, norms []float32) {
 }
 
 // rows returns one half of a table, with rows multiplied by their norms and columns by the scale of the probe.
-func (f *features) rows(g *method.Global, slot, half int, norms []float32) []float32 {
+func (f *Features) rows(g *method.Global, slot, half int, norms []float32) []float32 {
 	k := f.columns(g.Items)
-	table, scale := g.Value[f.first+slot], g.Value[f.first+featureState][1+half*k:][:k]
+	table, scale := g.Value[f.First+slot], g.Value[f.First+featureState][1+half*k:][:k]
 	out := make([]float32, g.Items*k)
 	for i, d := range norms {
 		row := out[i*k : (i+1)*k]
@@ -121,7 +121,7 @@ func (f *features) rows(g *method.Global, slot, half int, norms []float32) []flo
 }
 
 // endProducts makes the products an orthonormal basis, which is the probe of the third pass.
-func (f *features) endProducts(g *method.Global) {
+func (f *Features) endProducts(g *method.Global) {
 	k := f.columns(g.Items)
 	for half, column := range []int{sumBefore, sumTogether} {
 		norms := f.norms(g, column)
@@ -130,10 +130,10 @@ func (f *features) endProducts(g *method.Global) {
 	}
 }
 
-// endFeatures computes the features: with the basis Q of the columns of A, and the products W = A'Q, A is Q W'. If
+// endFeatures computes the features, and clears the probe: with the basis Q of the columns of A, and the products W = A'Q, A is Q W'. If
 // W'W = Z S² Z', then A is U S V' with U = Q Z and V = W Z / S. For together, which is symmetric, V is U after one
 // more multiplication, up to the signs of columns.
-func (f *features) endFeatures(g *method.Global) {
+func (f *Features) endFeatures(g *method.Global) {
 	rows := f.norms(g, sumBefore)
 	basis := make([]float32, len(rows)) // undoes the norms in the probe
 	for i, d := range rows {
@@ -150,6 +150,7 @@ func (f *features) endFeatures(g *method.Global) {
 	_, right = factorMaps(w, n, k, r)
 	f.setPart(g, 2, product(w, n, k, right, r))
 	f.normaliseRows(g)
+	clear(g.Value[f.First+featureProbe])
 }
 
 // factorMaps returns Z sqrt(S) and Z / sqrt(S) for the r largest S, with W'W = Z S² Z'.
@@ -170,10 +171,10 @@ func factorMaps(w []float32, n, k, r int) (left, right []float32) {
 
 // setPart writes r of the 3r features of each item, divided by their standard deviation over the items that enough
 // devices have.
-func (f *features) setPart(g *method.Global, part int, m []float32) {
+func (f *Features) setPart(g *method.Global, part int, m []float32) {
 	r := f.rankOf(g.Items)
-	table, stride := g.Value[f.first+featureTable], g.Stride[f.first+featureTable]
-	counts, step := g.Value[f.first+featureCounts], g.Stride[f.first+featureCounts]
+	table, stride := g.Value[f.First+featureTable], g.Stride[f.First+featureTable]
+	counts, step := g.Value[f.First+featureCounts], g.Stride[f.First+featureCounts]
 	sum, square, n := 0.0, 0.0, 0.0
 	for i := range g.Items {
 		if counts[i*step] == 0 {
@@ -195,10 +196,10 @@ func (f *features) setPart(g *method.Global, part int, m []float32) {
 }
 
 // normaliseRows scales the features of each item to the length sqrt(3r). Items that few devices have get zeros.
-func (f *features) normaliseRows(g *method.Global) {
-	wide := f.width(g.Items)
-	table, stride := g.Value[f.first+featureTable], g.Stride[f.first+featureTable]
-	counts, step := g.Value[f.first+featureCounts], g.Stride[f.first+featureCounts]
+func (f *Features) normaliseRows(g *method.Global) {
+	wide := f.Width(g.Items)
+	table, stride := g.Value[f.First+featureTable], g.Stride[f.First+featureTable]
+	counts, step := g.Value[f.First+featureCounts], g.Stride[f.First+featureCounts]
 	for i := range g.Items {
 		row, square := table[i*stride:][:wide], 0.0
 		for _, x := range row {
