@@ -13,7 +13,8 @@ import (
 // (a set-valued column uses the mean of its categories' embeddings); numbers are used directly.
 // The concatenation is the input of a network with one output. The user's columns come first,
 // then those of the interaction, then those of the item. FeatureNet uses the first slots of a
-// method: the tables, then weights and bias of each layer.
+// method: the tables, then weights and bias of each layer. The item itself can be another feature:
+// its table is a PerItem slot, which grows with the catalogue.
 type FeatureNet struct {
 	hidden Layers
 	curved bool
@@ -30,7 +31,8 @@ type part struct {
 	of   owner
 	at   int // index of its first input
 	wide int
-	slot int // its embedding table
+	slot int  // its embedding table
+	self bool // the item itself: the table is a PerItem slot, and there is no column
 }
 
 type owner uint8
@@ -45,6 +47,34 @@ const (
 // initial embeddings; activation is "relu" or "sigmoid". It returns an error if the data has no
 // item features or if hidden is empty.
 func NewFeatureNet(f *rows.Features, dim int, hidden Layers, activation string, start float64) (*FeatureNet, error) {
+	s, err := newFeatureNet(f, dim, hidden, activation, start)
+	if err != nil {
+		return nil, err
+	}
+	s.addLayers()
+	return s, nil
+}
+
+// NewIdentityNet returns a network as NewFeatureNet does, with the item itself as another feature.
+func NewIdentityNet(f *rows.Features, dim int, hidden Layers, activation string, start float64) (*FeatureNet, error) {
+	s, err := newFeatureNet(f, dim, hidden, activation, start)
+	if err != nil {
+		return nil, err
+	}
+	s.parts = append(s.parts, part{
+		Column: &rows.Column{}, of: ofItem, at: s.in, wide: dim, slot: len(s.slots), self: true,
+	})
+	s.slots = append(s.slots, method.Slot{
+		Name: "item", Scope: method.Shared, PerItem: true, Dim: dim,
+		Init: method.Init{Kind: method.Normal, A: start}, Doc: "embeddings of the items",
+	})
+	s.in += dim
+	s.addLayers()
+	return s, nil
+}
+
+// newFeatureNet returns a network without layers.
+func newFeatureNet(f *rows.Features, dim int, hidden Layers, activation string, start float64) (*FeatureNet, error) {
 	if len(f.Item) == 0 {
 		return nil,
 			errors.New("the method scores items by their features, and this data set has no item features; use " +
@@ -72,12 +102,16 @@ func NewFeatureNet(f *rows.Features, dim int, hidden Layers, activation string, 
 			s.parts = append(s.parts, p)
 		}
 	}
+	return s, nil
+}
+
+// addLayers adds the layers, for the inputs so far.
+func (s *FeatureNet) addLayers() {
 	s.layer = len(s.slots)
-	for _, l := range hidden.Slots(s.in) {
+	for _, l := range s.hidden.Slots(s.in) {
 		l.Scope = method.Shared
 		s.slots = append(s.slots, l)
 	}
-	return s, nil
 }
 
 // ExampleFeatures returns the feature columns of ML-100K without values. The methods'
@@ -108,8 +142,10 @@ type featurePass struct {
 	device    uint32
 	user      []uint32 // nil if all samples belong to the device
 	item, row []uint32
-	val, grad [method.MaxSlots][]float32
-	x         vec.Mat
+	// Rows of the items in the table of a PerItem slot, and of its gradient.
+	read, write []uint32
+	val, grad   [method.MaxSlots][]float32
+	x           vec.Mat
 }
 
 // open prepares the network for n samples whose inputs from index lead on will be gathered.
@@ -131,6 +167,8 @@ func (t *featurePass) open(n, lead int) {
 // index returns the position of sample x in a part's column.
 func (t *featurePass) index(p *part, x int) uint32 {
 	switch {
+	case p.self:
+		return t.read[x]
 	case p.of == ofItem:
 		return t.item[x]
 	case p.of == ofRow:
@@ -158,13 +196,18 @@ func (t *featurePass) gather(lead int, val *[method.MaxSlots][]float32, tangent 
 
 // place adds the input of a part for position k of its column to dst.
 func (t *featurePass) place(p *part, k uint32, val *[method.MaxSlots][]float32, tangent bool, dst []float32) {
+	table, stride := val[p.slot], vec.Pad(p.wide)
+	if p.self {
+		vec.Add(table[int(k)*stride:][:p.wide], dst)
+		return
+	}
 	if p.Card == 0 {
 		if !tangent {
 			dst[0] = p.Value[k]
 		}
 		return
 	}
-	table, stride, codes := val[p.slot], vec.Pad(p.wide), p.Of(k)
+	codes := p.Of(k)
 	for _, c := range codes {
 		vec.Axpy(1/float32(len(codes)), table[int(c)*stride:][:p.wide], dst)
 	}
@@ -174,11 +217,15 @@ func (t *featurePass) place(p *part, k uint32, val *[method.MaxSlots][]float32, 
 func (t *featurePass) scatter(dx vec.Mat, grad *[method.MaxSlots][]float32) {
 	for i := range t.parts {
 		p := &t.parts[i]
-		if p.Card == 0 {
+		if p.Card == 0 && !p.self {
 			continue
 		}
 		table, stride := grad[p.slot], vec.Pad(p.wide)
 		for x := range t.n {
+			if p.self {
+				vec.Add(dx.Data[x*dx.Row+p.at:][:p.wide], table[int(t.write[x])*stride:][:p.wide])
+				continue
+			}
 			codes := p.Of(t.index(p, x))
 			for _, c := range codes {
 				vec.Axpy(1/float32(len(codes)), dx.Data[x*dx.Row+p.at:][:p.wide], table[int(c)*stride:][:p.wide])
@@ -192,7 +239,11 @@ func (s *FeatureNet) work(w *method.Work, b *method.Batch, t *featurePass) {
 	t.FeatureNet, t.Scratch = s, &w.Scratch
 	t.device, t.item, t.row = w.Device, b.Item, b.Row
 	for i := range s.slots {
-		t.val[i], t.grad[i] = w.View[i].Val, w.View[i].Grad
+		v := &w.View[i]
+		t.val[i], t.grad[i] = v.Val, v.Grad
+		if v.Slot.PerItem {
+			t.val[i], t.grad[i], t.read, t.write = v.Arena, v.GradRows, b.Rd[i], b.Pos
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ func (s *FeatureNet) Pass(p *method.Pool, loss string, rate float32) {
 		var t featurePass
 		t.FeatureNet, t.Scratch = s, &p.Scratch
 		t.user, t.item, t.row = b.User, b.Item, b.Row
+		t.read, t.write = b.Item, b.Item
 		grads := p.Floats(size)
 		clear(grads)
 		for i := range n {

@@ -60,6 +60,8 @@ func TestVariantsConform(t *testing.T) {
 		"fedrap lambda=0.001 mu=0.01 regular=prox curriculum=tanh",
 		"fedrap lambda=0 mu=0 tables=shared",
 		"fedrap tables=own",
+		"privrec identity=on context=off dim=6 layers=8,6",
+		"privrec-cen identity=on dim=6 layers=8,6",
 		"ials average=3",
 		"ease-sketch rank=5 few=1 reg=3",
 	} {

@@ -86,7 +86,11 @@ func (a *app) writeRows(out string, rows []result.ParityRow, cfg *reproduce.Conf
 		}
 		note := fmt.Sprintf("Made by `%s` at commit %s; the first seed is 1.",
 			reproduceCommand(cfg, filepath.Base(out)), revision())
-		return report.Parity(w, cfg.Paper.Title, rows, cfg.Paper.Note, note)
+		if err := report.Parity(w, cfg.Paper.Title, rows, cfg.Paper.Note, note); err != nil || cfg.Paper.Tried == "" {
+			return err
+		}
+		_, err := io.WriteString(w, "\n"+cfg.Paper.Tried)
+		return err
 	})
 	if err != nil {
 		return err

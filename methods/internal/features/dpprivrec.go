@@ -23,5 +23,6 @@ var (
 
 func (m *DPPrivRec) Bind(f *method.Features) (method.Method, error) {
 	bound := *m
+	bound.identity = m.Identity == "on"
 	return &bound, bound.bind(f)
 }

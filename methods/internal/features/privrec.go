@@ -25,6 +25,8 @@ type PrivRec struct {
 	Epochs int            `default:"5" min:"1" max:"1000" range:"1|2|5|10|20" doc:"local passes per round (the paper's E2)"`
 	Mu     learn.Schedule `default:"0.01" range:"0|1e-3|1e-2|1e-1" doc:"weight of the proximal term"`
 	Prox   string         `default:"squared" choices:"squared|norm" doc:"proximal term: mu/2 times the squared distance, or times the distance as printed in the paper"`
+	// Identity is not a parameter of NN-SELF, whose second derivatives cover plain slots only.
+	Identity string `default:"off" choices:"off|on" doc:"the item itself as another feature, with an embedding; an update then reveals the user's items"`
 }
 
 var (
@@ -35,6 +37,7 @@ var (
 
 func (m *PrivRec) Bind(f *method.Features) (method.Method, error) {
 	bound := *m
+	bound.identity = m.Identity == "on"
 	return &bound, bound.bind(f)
 }
 
@@ -55,12 +58,14 @@ type featured struct {
 	Layers     learn.Layers   `default:"256,128,64,32" min:"1" doc:"widths of the hidden layers"`
 	Activation string         `default:"relu" choices:"relu|sigmoid" doc:"activation function"`
 	Numbers    string         `default:"raw" choices:"raw|category" doc:"numeric features: as they are, or as categories with embeddings (the paper: every feature is one-hot)"`
+	Context    string         `default:"on" choices:"on|off" doc:"features of the interaction, such as the time of day; off ignores them"`
 	Start      float64        `default:"0.5" min:"0" doc:"standard deviation of the initial embeddings"`
 	LR         learn.Schedule `default:"0.1" range:"1e-3..1,log" doc:"learning rate of local steps"`
 	Adapt      int            `default:"5" min:"0" max:"1000" range:"0|1|2|5|10|20" doc:"passes over the device's own samples before it recommends"`
 	AdaptLR    learn.Schedule `default:"0" doc:"learning rate of these passes; 0 means lr"`
 
-	net *learn.FeatureNet // nil before bind
+	net      *learn.FeatureNet // nil before bind
+	identity bool
 }
 
 // bind builds the network for the given features.
@@ -68,14 +73,24 @@ func (m *featured) bind(f *method.Features) (err error) {
 	if m.Numbers == "category" {
 		f = f.Categorical()
 	}
-	m.net, err = learn.NewFeatureNet(f, m.Dim, m.Layers, m.Activation, m.Start)
+	if m.Context == "off" {
+		f = &method.Features{User: f.User, Item: f.Item}
+	}
+	m.net, err = m.network(f)
 	return err
+}
+
+func (m *featured) network(f *method.Features) (*learn.FeatureNet, error) {
+	if m.identity {
+		return learn.NewIdentityNet(f, m.Dim, m.Layers, m.Activation, m.Start)
+	}
+	return learn.NewFeatureNet(f, m.Dim, m.Layers, m.Activation, m.Start)
 }
 
 // side returns the network, or that of example features before bind.
 func (m *featured) side() *learn.FeatureNet {
 	if m.net == nil {
-		example, err := learn.NewFeatureNet(learn.ExampleFeatures(), m.Dim, m.Layers, m.Activation, m.Start)
+		example, err := m.network(learn.ExampleFeatures())
 		if err != nil {
 			panic(err) // Check accepted the parameters
 		}

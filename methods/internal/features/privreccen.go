@@ -14,6 +14,8 @@ type PrivRecCen struct {
 	Layers     learn.Layers `default:"256,128,64,32" min:"1" doc:"widths of the hidden layers"`
 	Activation string       `default:"relu" choices:"relu|sigmoid" doc:"activation function"`
 	Numbers    string       `default:"raw" choices:"raw|category" doc:"numeric features: as they are, or as categories with embeddings"`
+	Identity   string       `default:"off" choices:"off|on" doc:"the item itself as another feature, with an embedding"`
+	Context    string       `default:"on" choices:"on|off" doc:"features of the interaction, such as the time of day; off ignores them"`
 	Start      float64      `default:"0.5" min:"0" doc:"standard deviation of the initial embeddings"`
 	LR         float32      `default:"0.001" range:"1e-4..1e-2,log" doc:"Adam's learning rate"`
 
@@ -34,7 +36,7 @@ func (m *PrivRecCen) Bind(f *method.Features) (method.Method, error) {
 func (m *PrivRecCen) model() featured {
 	return featured{
 		Dim: m.Dim, Layers: m.Layers, Activation: m.Activation, Numbers: m.Numbers, Start: m.Start,
-		net: m.net.net,
+		Context: m.Context, net: m.net.net, identity: m.Identity == "on",
 	}
 }
 
