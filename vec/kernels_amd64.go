@@ -200,6 +200,12 @@ func fold32WideAsm(s float32, base *float32, item *uint32, n int, now *float32, 
 func maxRowWideAsm(rd *uint32, n int) uint32
 
 //go:noescape
+func draw2048Asm(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32) int
+
+//go:noescape
+func draw4096Asm(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32) int
+
+//go:noescape
 func drawAsm(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32)
 
 //go:noescape
@@ -210,6 +216,9 @@ func gather32Asm(arena *float32, src *uint32, n int, dst *float32)
 
 //go:noescape
 func repeatsAsm(raw *uint32, n int, tab *int32, dst *uint32, end int) int
+
+//go:noescape
+func equalInFoursAsm(x *uint32, n int) int
 
 //go:noescape
 func expsAsm(shift float32, scale float32, n int, dst *float32, lanes *float32)

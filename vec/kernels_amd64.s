@@ -7746,6 +7746,184 @@ sixteenDone:
 	MOVL          AX, ret+16(FP)
 	RET
 
+// func draw2048Asm(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32) int
+// Requires: AVX, AVX2, AVX512F, AVX512VL, POPCNT
+TEXT ·draw2048Asm(SB), NOSPLIT, $0-56
+	MOVQ         state+0(FP), AX
+	MOVQ         taken+24(FP), CX
+	MOVQ         n+32(FP), DX
+	MOVQ         dst+40(FP), BX
+	MOVQ         items+8(FP), SI
+	VPBROADCASTD SI, Z0
+	MOVQ         floor+16(FP), SI
+	VPBROADCASTD SI, Z1
+	MOVL         $0x0000aaaa, SI
+	KMOVW        SI, K1
+	MOVL         $0x00000001, SI
+	VPBROADCASTD SI, Z2
+	MOVL         $0x00000020, SI
+	VPBROADCASTD SI, Z3
+	MOVL         $0x00000040, SI
+	VPBROADCASTD SI, Z4
+	VMOVDQU      (AX), Y4
+	VMOVDQU      32(AX), Y6
+	VMOVDQU      64(AX), Y7
+	VMOVDQU      96(AX), Y8
+	VMOVDQU32    (CX), Z9
+	VMOVDQU32    64(CX), Z10
+	VMOVDQU32    128(CX), Z11
+	VMOVDQU32    192(CX), Z12
+	XORQ         CX, CX
+	SUBQ         $0x10, DX
+
+more:
+	CMPQ         CX, DX
+	JG           done
+	VPADDD       Y8, Y4, Y5
+	VPSLLD       $0x09, Y6, Y13
+	VPXORD       Y4, Y7, Y7
+	VPXORD       Y6, Y8, Y8
+	VPXORD       Y7, Y6, Y6
+	VPXORD       Y8, Y4, Y4
+	VPXORD       Y13, Y7, Y7
+	VPROLD       $0x0b, Y8, Y8
+	VPADDD       Y8, Y4, Y13
+	VPSLLD       $0x09, Y6, Y14
+	VPXORD       Y4, Y7, Y7
+	VPXORD       Y6, Y8, Y8
+	VPXORD       Y7, Y6, Y6
+	VPXORD       Y8, Y4, Y4
+	VPXORD       Y14, Y7, Y7
+	VPROLD       $0x0b, Y8, Y8
+	VINSERTI64X4 $0x01, Y13, Z5, Z13
+	VPSRLQ       $0x20, Z13, Z14
+	VPMULUDQ     Z0, Z13, Z15
+	VPMULUDQ     Z0, Z14, Z14
+	VPSRLQ       $0x20, Z15, Z13
+	VMOVDQA32    Z14, K1, Z13
+	VPSLLQ       $0x20, Z14, Z14
+	VMOVDQA32    Z14, K1, Z15
+	VPCMPUD      $0x05, Z1, Z15, K2
+	VPSRLD       $0x05, Z13, Z14
+	VMOVDQA64    Z14, Z15
+	VPERMI2D     Z10, Z9, Z15
+	VMOVDQA64    Z14, Z16
+	VPERMI2D     Z12, Z11, Z16
+	VPTESTMD     Z3, Z14, K3
+	VMOVDQA32    Z16, K3, Z15
+	VPRORVD      Z13, Z15, Z15
+	VPTESTNMD    Z2, Z15, K2, K2
+	VPCOMPRESSD  Z13, K2, Z13
+	VMOVDQU32    Z13, (BX)(CX*4)
+	KMOVW        K2, SI
+	POPCNTL      SI, SI
+	ADDQ         SI, CX
+	JMP          more
+
+done:
+	VMOVDQU Y4, (AX)
+	VMOVDQU Y6, 32(AX)
+	VMOVDQU Y7, 64(AX)
+	VMOVDQU Y8, 96(AX)
+	VZEROUPPER
+	MOVQ    CX, ret+48(FP)
+	RET
+
+// func draw4096Asm(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32) int
+// Requires: AVX, AVX2, AVX512F, AVX512VL, POPCNT
+TEXT ·draw4096Asm(SB), NOSPLIT, $0-56
+	MOVQ         state+0(FP), AX
+	MOVQ         taken+24(FP), CX
+	MOVQ         n+32(FP), DX
+	MOVQ         dst+40(FP), BX
+	MOVQ         items+8(FP), SI
+	VPBROADCASTD SI, Z0
+	MOVQ         floor+16(FP), SI
+	VPBROADCASTD SI, Z1
+	MOVL         $0x0000aaaa, SI
+	KMOVW        SI, K1
+	MOVL         $0x00000001, SI
+	VPBROADCASTD SI, Z2
+	MOVL         $0x00000020, SI
+	VPBROADCASTD SI, Z3
+	MOVL         $0x00000040, SI
+	VPBROADCASTD SI, Z4
+	VMOVDQU      (AX), Y5
+	VMOVDQU      32(AX), Y6
+	VMOVDQU      64(AX), Y7
+	VMOVDQU      96(AX), Y8
+	VMOVDQU32    (CX), Z9
+	VMOVDQU32    64(CX), Z10
+	VMOVDQU32    128(CX), Z11
+	VMOVDQU32    192(CX), Z12
+	VMOVDQU32    256(CX), Z13
+	VMOVDQU32    320(CX), Z14
+	VMOVDQU32    384(CX), Z15
+	VMOVDQU32    448(CX), Z16
+	XORQ         CX, CX
+	SUBQ         $0x10, DX
+
+more:
+	CMPQ         CX, DX
+	JG           done
+	VPADDD       Y8, Y5, Y17
+	VPSLLD       $0x09, Y6, Y18
+	VPXORD       Y5, Y7, Y7
+	VPXORD       Y6, Y8, Y8
+	VPXORD       Y7, Y6, Y6
+	VPXORD       Y8, Y5, Y5
+	VPXORD       Y18, Y7, Y7
+	VPROLD       $0x0b, Y8, Y8
+	VPADDD       Y8, Y5, Y18
+	VPSLLD       $0x09, Y6, Y19
+	VPXORD       Y5, Y7, Y7
+	VPXORD       Y6, Y8, Y8
+	VPXORD       Y7, Y6, Y6
+	VPXORD       Y8, Y5, Y5
+	VPXORD       Y19, Y7, Y7
+	VPROLD       $0x0b, Y8, Y8
+	VINSERTI64X4 $0x01, Y18, Z17, Z18
+	VPSRLQ       $0x20, Z18, Z19
+	VPMULUDQ     Z0, Z18, Z20
+	VPMULUDQ     Z0, Z19, Z19
+	VPSRLQ       $0x20, Z20, Z18
+	VMOVDQA32    Z19, K1, Z18
+	VPSLLQ       $0x20, Z19, Z19
+	VMOVDQA32    Z19, K1, Z20
+	VPCMPUD      $0x05, Z1, Z20, K2
+	VPSRLD       $0x05, Z18, Z19
+	VMOVDQA64    Z19, Z20
+	VPERMI2D     Z10, Z9, Z20
+	VMOVDQA64    Z19, Z21
+	VPERMI2D     Z12, Z11, Z21
+	VPTESTMD     Z3, Z19, K3
+	VMOVDQA32    Z21, K3, Z20
+	VMOVDQA64    Z19, Z21
+	VPERMI2D     Z14, Z13, Z21
+	VMOVDQA64    Z19, Z22
+	VPERMI2D     Z16, Z15, Z22
+	VPTESTMD     Z3, Z19, K3
+	VMOVDQA32    Z22, K3, Z21
+	VPTESTMD     Z4, Z19, K3
+	VMOVDQA32    Z21, K3, Z20
+	VPRORVD      Z18, Z20, Z20
+	VPTESTNMD    Z2, Z20, K2, K2
+	VPCOMPRESSD  Z18, K2, Z18
+	VMOVDQU32    Z18, (BX)(CX*4)
+	KMOVW        K2, SI
+	POPCNTL      SI, SI
+	ADDQ         SI, CX
+	JMP          more
+
+done:
+	VMOVDQU Y5, (AX)
+	VMOVDQU Y6, 32(AX)
+	VMOVDQU Y7, 64(AX)
+	VMOVDQU Y8, 96(AX)
+	VZEROUPPER
+	MOVQ    CX, ret+48(FP)
+	RET
+
 DATA packLanes<>+0(SB)/8, $0x0000000000000000
 DATA packLanes<>+8(SB)/8, $0x0000000000000000
 DATA packLanes<>+16(SB)/8, $0x0000000000000001
@@ -8094,24 +8272,47 @@ TEXT ·resolveAsm(SB), NOSPLIT, $0-64
 	XORQ         R9, R9
 
 eight:
-	CMPQ       DX, $0x08
-	JL         eightDone
-	VMOVDQU    (AX)(R9*4), Y3
-	VPAND      Y1, Y3, Y4
-	VPCMPEQD   Y6, Y6, Y6
-	VPGATHERDD Y6, (CX)(Y4*4), Y5
-	VPSRAD     $0x1f, Y3, Y3
-	VPAND      Y2, Y3, Y3
-	VMOVDQU    Y4, (BX)(R9*4)
-	VMOVDQU    Y3, (SI)(R9*4)
-	VPADDD     Y0, Y4, Y3
-	VPMAXSD    Y5, Y4, Y4
-	VPMAXSD    Y5, Y3, Y3
-	VMOVDQU    Y4, (DI)(R9*4)
-	VMOVDQU    Y3, (R8)(R9*4)
-	ADDQ       $0x08, R9
-	SUBQ       $0x08, DX
-	JMP        eight
+	CMPQ        DX, $0x08
+	JL          eightDone
+	MOVL        (AX)(R9*4), R10
+	ANDL        $0x7fffffff, R10
+	VMOVD       (CX)(R10*4), X5
+	MOVL        4(AX)(R9*4), R10
+	ANDL        $0x7fffffff, R10
+	VPINSRD     $0x01, (CX)(R10*4), X5, X5
+	MOVL        8(AX)(R9*4), R10
+	ANDL        $0x7fffffff, R10
+	VPINSRD     $0x02, (CX)(R10*4), X5, X5
+	MOVL        12(AX)(R9*4), R10
+	ANDL        $0x7fffffff, R10
+	VPINSRD     $0x03, (CX)(R10*4), X5, X5
+	MOVL        16(AX)(R9*4), R10
+	ANDL        $0x7fffffff, R10
+	VMOVD       (CX)(R10*4), X3
+	MOVL        20(AX)(R9*4), R10
+	ANDL        $0x7fffffff, R10
+	VPINSRD     $0x01, (CX)(R10*4), X3, X3
+	MOVL        24(AX)(R9*4), R10
+	ANDL        $0x7fffffff, R10
+	VPINSRD     $0x02, (CX)(R10*4), X3, X3
+	MOVL        28(AX)(R9*4), R10
+	ANDL        $0x7fffffff, R10
+	VPINSRD     $0x03, (CX)(R10*4), X3, X3
+	VINSERTI128 $0x01, X3, Y5, Y5
+	VMOVDQU     (AX)(R9*4), Y3
+	VPAND       Y1, Y3, Y4
+	VPSRAD      $0x1f, Y3, Y3
+	VPAND       Y2, Y3, Y3
+	VMOVDQU     Y4, (BX)(R9*4)
+	VMOVDQU     Y3, (SI)(R9*4)
+	VPADDD      Y0, Y4, Y3
+	VPMAXSD     Y5, Y4, Y4
+	VPMAXSD     Y5, Y3, Y3
+	VMOVDQU     Y4, (DI)(R9*4)
+	VMOVDQU     Y3, (R8)(R9*4)
+	ADDQ        $0x08, R9
+	SUBQ        $0x08, DX
+	JMP         eight
 
 eightDone:
 	VZEROUPPER
@@ -8155,56 +8356,74 @@ TEXT ·repeatsAsm(SB), NOSPLIT, $0-48
 	MOVQ tab+16(FP), DX
 	MOVQ dst+24(FP), BX
 	MOVQ end+32(FP), SI
+	MOVL $-1, DI
 
 four:
-	CMPQ  CX, $0x04
-	JL    fourDone
-	MOVL  (AX), DI
-	ANDL  $0x7fffffff, DI
-	MOVL  (DX)(DI*4), R8
-	LEAL  -1(R8), R9
-	MOVL  R9, (DX)(DI*4)
-	MOVL  DI, (BX)(SI*4)
-	XORL  DI, DI
-	CMPL  R8, $-1
-	SETEQ DI
-	ADDQ  DI, SI
-	MOVL  4(AX), DI
-	ANDL  $0x7fffffff, DI
-	MOVL  (DX)(DI*4), R8
-	LEAL  -1(R8), R9
-	MOVL  R9, (DX)(DI*4)
-	MOVL  DI, (BX)(SI*4)
-	XORL  DI, DI
-	CMPL  R8, $-1
-	SETEQ DI
-	ADDQ  DI, SI
-	MOVL  8(AX), DI
-	ANDL  $0x7fffffff, DI
-	MOVL  (DX)(DI*4), R8
-	LEAL  -1(R8), R9
-	MOVL  R9, (DX)(DI*4)
-	MOVL  DI, (BX)(SI*4)
-	XORL  DI, DI
-	CMPL  R8, $-1
-	SETEQ DI
-	ADDQ  DI, SI
-	MOVL  12(AX), DI
-	ANDL  $0x7fffffff, DI
-	MOVL  (DX)(DI*4), R8
-	LEAL  -1(R8), R9
-	MOVL  R9, (DX)(DI*4)
-	MOVL  DI, (BX)(SI*4)
-	XORL  DI, DI
-	CMPL  R8, $-1
-	SETEQ DI
-	ADDQ  DI, SI
-	ADDQ  $0x10, AX
-	SUBQ  $0x04, CX
-	JMP   four
+	CMPQ CX, $0x04
+	JL   fourDone
+	MOVL (AX), R8
+	ANDL $0x7fffffff, R8
+	MOVL R8, (BX)(SI*4)
+	CMPL (DX)(R8*4), $0x01
+	SBBQ $-1, SI
+	MOVL DI, (DX)(R8*4)
+	MOVL 4(AX), R8
+	ANDL $0x7fffffff, R8
+	MOVL R8, (BX)(SI*4)
+	CMPL (DX)(R8*4), $0x01
+	SBBQ $-1, SI
+	MOVL DI, (DX)(R8*4)
+	MOVL 8(AX), R8
+	ANDL $0x7fffffff, R8
+	MOVL R8, (BX)(SI*4)
+	CMPL (DX)(R8*4), $0x01
+	SBBQ $-1, SI
+	MOVL DI, (DX)(R8*4)
+	MOVL 12(AX), R8
+	ANDL $0x7fffffff, R8
+	MOVL R8, (BX)(SI*4)
+	CMPL (DX)(R8*4), $0x01
+	SBBQ $-1, SI
+	MOVL DI, (DX)(R8*4)
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JMP  four
 
 fourDone:
 	MOVQ SI, ret+40(FP)
+	RET
+
+// func equalInFoursAsm(x *uint32, n int) int
+// Requires: AVX, AVX2
+TEXT ·equalInFoursAsm(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+more:
+	CMPQ     DX, CX
+	JGE      done
+	VMOVDQU  (AX)(DX*4), Y0
+	VPSHUFD  $0x39, Y0, Y1
+	VPSHUFD  $0x4e, Y0, Y2
+	VPCMPEQD Y0, Y1, Y1
+	VPCMPEQD Y0, Y2, Y2
+	VPOR     Y2, Y1, Y1
+	VMOVDQU  32(AX)(DX*4), Y0
+	VPSHUFD  $0x39, Y0, Y2
+	VPSHUFD  $0x4e, Y0, Y3
+	VPCMPEQD Y0, Y2, Y2
+	VPCMPEQD Y0, Y3, Y3
+	VPOR     Y3, Y2, Y2
+	VPOR     Y1, Y2, Y2
+	VPTEST   Y2, Y2
+	JNZ      done
+	ADDQ     $0x10, DX
+	JMP      more
+
+done:
+	VZEROUPPER
+	MOVQ DX, ret+16(FP)
 	RET
 
 DATA expConstants<>+0(SB)/4, $0x42a00000

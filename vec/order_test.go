@@ -204,3 +204,43 @@ func TestKernelsDoNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+func TestRepeatsAndEqualInFoursDoWhatTheySay(t *testing.T) {
+	r := rng.New(rng.Test, 81)
+	for range 300 {
+		const items, row = 40, 100
+		raw := make([]uint32, r.Uint32n(70))
+		count, second := map[uint32]int{}, []uint32{}
+		for x := range raw {
+			item := r.Uint32n(items)
+			if count[item]++; count[item] == 2 {
+				second = append(second, item)
+			}
+			raw[x] = item | r.Uint32n(2)<<31
+		}
+		tab := make([]int32, items)
+		list, distinct := Repeats(raw, tab, row, []uint32{7})
+		if list[0] != 7 || !slices.Equal(list[1:], second) || distinct != len(count) {
+			t.Fatalf("the list is %v, want 7 and %v; %d distinct items, want %d", list, second, distinct, len(count))
+		}
+		for item, got := range tab {
+			want := int32(-min(1, count[uint32(item)]))
+			if p := slices.Index(second, uint32(item)); p >= 0 {
+				want = row + int32(p)
+			}
+			if got != want {
+				t.Fatalf("tab of item %d, which occurs %d times, is %d, want %d", item, count[uint32(item)], got, want)
+			}
+		}
+		want := len(raw)
+		for lo := 0; lo+4 <= len(raw) && want == len(raw); lo += 4 {
+			group := slices.Sorted(slices.Values(raw[lo : lo+4]))
+			if len(slices.Compact(group)) < 4 {
+				want = lo
+			}
+		}
+		if got := EqualInFours(raw); got != want {
+			t.Fatalf("the first group with equal members of %v is %d, want %d", raw, got, want)
+		}
+	}
+}

@@ -38,31 +38,49 @@ func Draw(s *Stream, items uint32, taken []uint64, n int, dst []uint32) {
 // Positive is the bit of a raw sample that marks a positive; the other bits hold its item.
 const Positive = 1 << 31
 
-// Repeats counts in tab, by item, the occurrences of each item in raw as 0, -1, -2, ...; tab
-// must be 0 for all of them. It appends each item that occurs more than once to dst, in the
-// order of the second occurrence, and returns dst and the number of distinct items. Every item
-// must be below len(tab).
-func Repeats(raw []uint32, tab []int32, dst []uint32) ([]uint32, int) {
+// Repeats sets tab, by item, to -1 for each item that occurs once in raw. It appends the items
+// that occur more often to dst, in the order of their second occurrence, and sets their tab to
+// row for the first, row+1 for the second, and so on. It returns dst and the number of distinct
+// items. Every item must be below len(tab), tab must be 0 for all of them, and row above 0.
+func Repeats(raw []uint32, tab []int32, row uint32, dst []uint32) ([]uint32, int) {
 	first := len(dst)
-	if cap(dst) < first+len(raw)/2+1 {
+	if cap(dst) < first+len(raw)+1 {
 		dst = append(make([]uint32, 0, first+len(raw)+1), dst...)
 	}
 	all := dst[:cap(dst)]
-	n, m := repeatsSIMD(raw, tab, all, first)
+	n, end := repeatsSIMD(raw, tab, all, first)
 	for _, r := range raw[n:] {
 		item := r &^ Positive
 		seen := tab[item]
-		tab[item] = seen - 1
-		all[m] = item
-		if next := m + 1; seen == -1 {
-			m = next
+		tab[item] = -1
+		all[end] = item
+		if next := end + 1; seen != 0 {
+			end = next
 		}
 	}
-	distinct := len(raw)
-	for _, item := range all[first:m] {
-		distinct += 1 + int(tab[item]) // minus the repetitions
+	m := first
+	for _, item := range all[first:end] {
+		if tab[item] < 0 {
+			tab[item] = int32(row) + int32(m-first)
+			all[m] = item
+			m++
+		}
 	}
-	return all[:m], distinct
+	return all[:m], len(raw) - (end - first)
+}
+
+// EqualInFours returns the index of the first number of the first group of four with equal
+// members, or len(xs) if there is none. Groups begin at multiples of four; a short last one counts
+// as distinct.
+func EqualInFours(xs []uint32) int {
+	lo := equalInFoursSIMD(xs)
+	for ; lo+4 <= len(xs); lo += 4 {
+		g := (*[4]uint32)(xs[lo:])
+		if g[0] == g[1] || g[0] == g[2] || g[0] == g[3] || g[1] == g[2] || g[1] == g[3] || g[2] == g[3] {
+			return lo
+		}
+	}
+	return len(xs)
 }
 
 // Resolve splits raw samples into items and labels and sets their row numbers. If tab of an item

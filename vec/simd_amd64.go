@@ -217,8 +217,35 @@ func drawSIMD(s *Stream, items, floor uint32, taken []uint64, n int, dst []uint3
 	if !simd || n == 0 {
 		return false
 	}
-	drawAsm(&s[0][0], int(items), int(floor), &taken[0], n, &dst[0])
+	if wide && items <= 64*64 && n >= 16 {
+		done := drawWide(s, items, floor, taken, n, dst)
+		n, dst = n-done, dst[done:]
+	}
+	if n > 0 {
+		drawAsm(&s[0][0], int(items), int(floor), &taken[0], n, &dst[0])
+	}
 	return true
+}
+
+// drawWide draws all but the last numbers, with the bits of the items in registers. It returns
+// how many it has drawn.
+func drawWide(s *Stream, items, floor uint32, taken []uint64, n int, dst []uint32) int {
+	var words [64]uint64
+	copy(words[:], taken)
+	if items <= 32*64 {
+		return draw2048Asm(&s[0][0], int(items), int(floor), &words[0], n, &dst[0])
+	}
+	return draw4096Asm(&s[0][0], int(items), int(floor), &words[0], n, &dst[0])
+}
+
+// equalInFoursSIMD returns the number of leading numbers, a multiple of sixteen, whose groups of
+// four have no equal members.
+func equalInFoursSIMD(x []uint32) int {
+	n := len(x) &^ 15
+	if !simd || n == 0 {
+		return 0
+	}
+	return equalInFoursAsm(&x[0], n)
 }
 
 // resolveSIMD returns the number of samples that it processed, a multiple of eight.
@@ -338,8 +365,8 @@ func features(on bool) string {
 	return "pure Go (no AVX2)"
 }
 
-// repeatsSIMD returns the number of samples that it processed and the end of the list of items.
-// dst must have enough capacity.
+// repeatsSIMD returns the number of samples that it processed and the end of the list of
+// occurrences. dst must have room for one more than it lists.
 func repeatsSIMD(raw []uint32, tab []int32, dst []uint32, end int) (n, newEnd int) {
 	n = len(raw) &^ 3
 	if !simd || n == 0 {

@@ -16,6 +16,7 @@ func reluSIMD([]float32) int                                          { return 0
 func reluBackSIMD(_, _ []float32) int                                 { return 0 }
 func adamSIMD(_ []float32, _, _, _, _ float32, _, _, _ []float32) int { return 0 }
 func countSIMD([]float32, float32) (below, equal, n int)              { return 0, 0, 0 }
+func equalInFoursSIMD([]uint32) int                                   { return 0 }
 func drawSIMD(*Stream, uint32, uint32, []uint64, int, []uint32) bool  { return false }
 
 func resolveSIMD([]uint32, []int32, uint32, []uint32, []float32, []uint32, []uint32) int { return 0 }

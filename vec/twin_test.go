@@ -212,7 +212,7 @@ func resolvesAlike(t *testing.T, r *rng.Rand, raw []uint32, items uint32) {
 	}
 	again := func() ([]uint32, int, []int32) {
 		count := make([]int32, items)
-		list, distinct := Repeats(raw, count, nil)
+		list, distinct := Repeats(raw, count, 5000, nil)
 		return list, distinct, count
 	}
 	a, an, ac := again()

@@ -69,6 +69,7 @@ func main() {
 	resolve()
 	rows32()
 	repeats()
+	equalInFours()
 	network()
 	Generate()
 }

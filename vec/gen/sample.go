@@ -130,7 +130,9 @@ func free(item, rest, floor, low31 VecVirtual, taken Register) VecVirtual {
 	return ok
 }
 
-// resolve sets the row numbers of n samples, a multiple of eight: see Resolve.
+// resolve sets the row numbers of n samples, a multiple of eight: see Resolve. It looks items up
+// one by one: gather instructions are slower, and much slower on processors whose microcode
+// protects them against data sampling.
 func resolve() {
 	c := words("resolveConstants", 0x7fffffff, 0x3f800000)
 	text("resolveAsm",
@@ -145,20 +147,33 @@ func resolve() {
 	i := GP64()
 	XORQ(i, i)
 	at := func(base Register) Mem { return Mem{Base: base, Index: i, Scale: 4} }
+	four := func(first int) VecVirtual {
+		x := XMM()
+		for k := range 4 {
+			r := GP64()
+			MOVL(at(raw).Offset(4*(first+k)), r.As32())
+			ANDL(U32(0x7fffffff), r.As32())
+			if of := (Mem{Base: tab, Index: r, Scale: 4}); k == 0 {
+				VMOVD(of, x)
+			} else {
+				VPINSRD(Imm(uint64(k)), of, x, x)
+			}
+		}
+		return x
+	}
 	loop("eight", n, 8, func() {
-		r, it, t, mask, label := YMM(), YMM(), YMM(), YMM(), YMM()
+		r, it, label, to := YMM(), YMM(), YMM(), YMM()
+		t, high := four(0), four(4)
+		VINSERTI128(Imm(1), high, t.AsY(), t.AsY())
 		VMOVDQU(at(raw), r)
 		VPAND(low, r, it)
-		VPCMPEQD(mask, mask, mask)
-		VPGATHERDD(mask, Mem{Base: tab, Index: it, Scale: 4}, t)
 		VPSRAD(Imm(31), r, label)
 		VPAND(one, label, label)
 		VMOVDQU(it, at(item))
 		VMOVDQU(label, at(y))
-		to := YMM()
 		VPADDD(acc, it, to)
-		VPMAXSD(t, it, it)
-		VPMAXSD(t, to, to)
+		VPMAXSD(t.AsY(), it, it)
+		VPMAXSD(t.AsY(), to, to)
 		VMOVDQU(it, at(rd))
 		VMOVDQU(to, at(wr))
 		ADDQ(Imm(8), i)
@@ -167,30 +182,60 @@ func resolve() {
 	RET()
 }
 
-// repeats implements Repeats over n samples, a multiple of four, and returns the end of the list of
-// items.
+// repeats lists the items of n samples, a multiple of four, that have occurred before, and returns
+// the end of the list: see Repeats. The comparison of tab borrows at the first occurrence only.
 func repeats() {
 	text("repeatsAsm", "func(raw *uint32, n int, tab *int32, dst *uint32, end int) int")
 	raw, n, tab := Load(Param("raw"), GP64()), Load(Param("n"), GP64()), Load(Param("tab"), GP64())
 	dst, end := Load(Param("dst"), GP64()), Load(Param("end"), GP64())
+	seen := GP32()
+	MOVL(I32(-1), seen)
 	loop("four", n, 4, func() {
 		for k := range 4 {
-			item, seen, less, again := GP64(), GP32(), GP32(), GP64()
+			item := GP64()
 			MOVL(Mem{Base: raw, Disp: 4 * k}, item.As32())
 			ANDL(U32(0x7fffffff), item.As32())
-			at := Mem{Base: tab, Index: item, Scale: 4}
-			MOVL(at, seen)
-			LEAL(Mem{Base: seen.As64(), Disp: -1}, less)
-			MOVL(less, at)
 			MOVL(item.As32(), Mem{Base: dst, Index: end, Scale: 4})
-			XORL(again.As32(), again.As32())
-			CMPL(seen, I8(-1))
-			SETEQ(again.As8())
-			ADDQ(again, end)
+			CMPL(Mem{Base: tab, Index: item, Scale: 4}, Imm(1))
+			SBBQ(I8(-1), end)
+			MOVL(seen, Mem{Base: tab, Index: item, Scale: 4})
 		}
 		ADDQ(Imm(16), raw)
 	})
 	Store(end, ReturnIndex(0))
+	RET()
+}
+
+// equalInFours returns the first i, a multiple of sixteen below n, such that a group of four of
+// x[i:i+16] has equal members, or n if none has.
+func equalInFours() {
+	text("equalInFoursAsm", "func(x *uint32, n int) int")
+	x, n, i := Load(Param("x"), GP64()), Load(Param("n"), GP64()), GP64()
+	XORQ(i, i)
+	Label("more")
+	CMPQ(i, n)
+	JGE(LabelRef("done"))
+	var any VecVirtual
+	for h := range 2 {
+		v, a, b := YMM(), YMM(), YMM()
+		VMOVDQU(Mem{Base: x, Index: i, Scale: 4, Disp: 32 * h}, v)
+		VPSHUFD(Imm(0x39), v, a) // each beside the next, the last beside the first
+		VPSHUFD(Imm(0x4e), v, b) // each beside the one after the next
+		VPCMPEQD(v, a, a)
+		VPCMPEQD(v, b, b)
+		VPOR(b, a, a)
+		if h == 1 {
+			VPOR(any, a, a)
+		}
+		any = a
+	}
+	VPTEST(any, any)
+	JNZ(LabelRef("done"))
+	ADDQ(Imm(16), i)
+	JMP(LabelRef("more"))
+	Label("done")
+	VZEROUPPER()
+	Store(i, ReturnIndex(0))
 	RET()
 }
 

@@ -16,6 +16,8 @@ func wide() {
 	gatherWide()
 	foldWide()
 	maxRowWide()
+	drawWide("draw2048Asm", 4)
+	drawWide("draw4096Asm", 8)
 }
 
 // laneMask returns a mask of sixteen lanes.
@@ -280,4 +282,107 @@ func maxRowWide() {
 	VZEROUPPER()
 	Store(out, ReturnIndex(0))
 	RET()
+}
+
+// drawWide is drawAsm, sixteen numbers at a time, while at least sixteen are missing: it returns
+// how many it has drawn. The bits of the items are in registers, 512 in each.
+func drawWide(name string, registers int) {
+	text(name, "func(state *uint32, items int, floor int, taken *uint64, n int, dst *uint32) int")
+	state, taken := Load(Param("state"), GP64()), Load(Param("taken"), GP64())
+	n, dst := Load(Param("n"), GP64()), Load(Param("dst"), GP64())
+	splat := func(r Register) VecVirtual {
+		z := ZMM()
+		VPBROADCASTD(r, z)
+		return z
+	}
+	number := func(x uint32) VecVirtual {
+		r := GP32()
+		MOVL(U32(x), r)
+		return splat(r)
+	}
+	items, floor := splat(Load(Param("items"), GP64()).(GPVirtual).As32()), splat(Load(Param("floor"), GP64()).(GPVirtual).As32())
+	odd, bit := laneMask(0xaaaa), number(1)
+	selects := []VecVirtual{number(32), number(64)}
+	var s [4]VecVirtual
+	for i := range s {
+		s[i] = YMM()
+		VMOVDQU(Mem{Base: state, Disp: 32 * i}, s[i])
+	}
+	table := make([]VecVirtual, registers)
+	for i := range table {
+		table[i] = ZMM()
+		VMOVDQU32(Mem{Base: taken, Disp: 64 * i}, table[i])
+	}
+	i := GP64()
+	XORQ(i, i)
+	SUBQ(Imm(16), n)
+	Label("more")
+	CMPQ(i, n)
+	JG(LabelRef("done"))
+
+	first, second, x := nextWide(s), nextWide(s), ZMM()
+	VINSERTI64X4(Imm(1), second, first.AsZ(), x)
+	item, rest, odds := ZMM(), ZMM(), ZMM()
+	VPSRLQ(Imm(32), x, odds)
+	VPMULUDQ(items, x, rest)
+	VPMULUDQ(items, odds, odds)
+	VPSRLQ(Imm(32), rest, item)
+	VMOVDQA32(odds, odd, item)
+	VPSLLQ(Imm(32), odds, odds)
+	VMOVDQA32(odds, odd, rest)
+
+	ok, at := K(), ZMM()
+	VPCMPUD(Imm(5), floor, rest, ok) // not less
+	VPSRLD(Imm(5), item, at)
+	word := lookUp(table, at, selects)
+	VPRORVD(item, word, word)
+	VPTESTNMD(bit, word, ok, ok)
+	VPCOMPRESSD(item, ok, item)
+	VMOVDQU32(item, Mem{Base: dst, Index: i, Scale: 4})
+	m := GP32()
+	KMOVW(ok, m)
+	POPCNTL(m, m)
+	ADDQ(m.As64(), i)
+	JMP(LabelRef("more"))
+	Label("done")
+	for i := range s {
+		VMOVDQU(s[i], Mem{Base: state, Disp: 32 * i})
+	}
+	VZEROUPPER()
+	Store(i, ReturnIndex(0))
+	RET()
+}
+
+// lookUp returns the words at the given indices of a table in registers. selects[k] has bit 5+k.
+func lookUp(table []VecVirtual, at VecVirtual, selects []VecVirtual) VecVirtual {
+	if len(table) == 2 {
+		x := ZMM()
+		VMOVDQA64(at, x)
+		VPERMI2D(table[1], table[0], x)
+		return x
+	}
+	half := len(table) / 2
+	low, high := lookUp(table[:half], at, selects), lookUp(table[half:], at, selects)
+	k := K()
+	bit := selects[0]
+	if half == 4 {
+		bit = selects[1]
+	}
+	VPTESTMD(bit, at, k)
+	VMOVDQA32(high, k, low)
+	return low
+}
+
+// nextWide is next with the rotation of AVX-512.
+func nextWide(s [4]VecVirtual) VecVirtual {
+	x, t := YMM(), YMM()
+	VPADDD(s[3], s[0], x)
+	VPSLLD(Imm(9), s[1], t)
+	VPXORD(s[0], s[2], s[2])
+	VPXORD(s[1], s[3], s[3])
+	VPXORD(s[2], s[1], s[1])
+	VPXORD(s[3], s[0], s[0])
+	VPXORD(t, s[2], s[2])
+	VPROLD(Imm(11), s[3], s[3])
+	return x
 }

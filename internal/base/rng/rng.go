@@ -132,6 +132,25 @@ func Log(x float64) float64 {
 	return float64(float64(exp)*math.Ln2) + float64(2*t*s)
 }
 
+// Insert puts the items, with the given bits set, at random places among the numbers at the
+// start of dst, which must be in random order: dst has room for all, and they end in random order.
+func (r *Rand) Insert(items []uint32, bits uint32, dst []uint32) {
+	first, s := uint32(len(dst)-len(items)), *r
+	for i, item := range items {
+		at := first + uint32(i)
+		n := at + 1
+		p := (s.Uint64() >> 32) * uint64(n)
+		if uint32(p) < n { // rare: Uint32n decides
+			s.state -= golden
+			p = uint64(s.Uint32n(n)) << 32
+		}
+		j := uint32(p >> 32)
+		dst[at] = dst[j]
+		dst[j] = item | bits
+	}
+	*r = s
+}
+
 // Shuffle permutes xs uniformly (Fisher and Yates).
 func (r *Rand) Shuffle(xs []uint32) {
 	for i := len(xs) - 1; i > 0; i-- {

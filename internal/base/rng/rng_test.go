@@ -2,6 +2,7 @@ package rng
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -229,5 +230,55 @@ func TestStreamsDoNotAllocate(t *testing.T) {
 		sink += s.Norm() + float64(s.Uint32n(9))
 	}); n != 0 {
 		t.Errorf("creating and reading a stream allocates %g times, want 0", n)
+	}
+}
+
+func TestInsertTakesTheNumbersOfUint32n(t *testing.T) {
+	// The second stream begins with a number whose upper half is 0, which Uint32n rejects.
+	for _, a := range []Rand{New(Test, 6), {unmix(5) - golden}} {
+		testInsert(t, a)
+	}
+}
+
+// unmix is the inverse of mix.
+func unmix(z uint64) uint64 {
+	inverse := func(x uint64) uint64 {
+		y := x
+		for range 6 {
+			y *= 2 - x*y
+		}
+		return y
+	}
+	z ^= z>>31 ^ z>>62
+	z *= inverse(0x94d049bb133111eb)
+	z ^= z>>27 ^ z>>54
+	z *= inverse(0xbf58476d1ce4e5b9)
+	return z ^ z>>30 ^ z>>60
+}
+
+func testInsert(t *testing.T, a Rand) {
+	if z := unmix(5); mix(z) != 5 {
+		t.Fatalf("unmix is not the inverse of mix: %d", mix(z))
+	}
+	for _, n := range []int{1, 2, 3, 50, 199, 4} {
+		items := make([]uint32, n)
+		for i := range items {
+			items[i] = uint32(1000 + i)
+		}
+		got, want := make([]uint32, 3*n), make([]uint32, 3*n)
+		for i := range 2 * n {
+			got[i], want[i] = uint32(i), uint32(i)
+		}
+		b := a // the first call of the second stream has a bound of 3
+		a.Insert(items, 1<<31, got)
+		for i, item := range items {
+			at := 2*n + i
+			j := b.Uint32n(uint32(at + 1))
+			want[at] = want[j]
+			want[j] = item | 1<<31
+		}
+		if a != b || !slices.Equal(got, want) {
+			t.Fatalf("inserting %d items gives %v, want %v", n, got, want)
+		}
 	}
 }

@@ -12,11 +12,8 @@ func (k *Worker) resolveInPlace(shard int) {
 	slot := k.p.head.Item
 	v, s, n := &k.w.View[slot], &k.w.Samples, len(k.raw)
 	var distinct int
-	k.items, distinct = vec.Repeats(k.raw, k.tab, k.items)
+	k.items, distinct = vec.Repeats(k.raw, k.tab, v.Local, k.items)
 	k.score.once = distinct - len(k.items)
-	for p, item := range k.items {
-		k.tab[item] = int32(v.Local) + int32(p)
-	}
 	s.Rd[slot], s.Wr[slot] = s.Rd[slot][:n], s.Wr[slot][:n]
 	vec.Resolve(k.raw, k.tab, k.mem.accRow(shard), s.Item, s.Y, s.Rd[slot], s.Wr[slot])
 	vec.Gather(v.Arena, v.Stride, k.items, v.Local)

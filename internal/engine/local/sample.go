@@ -56,24 +56,28 @@ func (k *Worker) draw(t *Task) bool {
 	// Negatives are in random order, so putting the positives at random places does what a
 	// shuffle of everything would, with a fifth of the swaps. (Negatives of one positive are
 	// distinct, so neighbours never repeat.)
-	r, raw := k.rand, k.raw
-	if k.ctx != nil { // a negative has the interaction of its positive
-		for x := range negs {
-			k.ctx[x] = t.Rows[x/k.p.Negatives]
-		}
+	if k.ctx == nil {
+		k.rand.Insert(t.Train, vec.Positive, k.raw)
+	} else {
+		k.insertWithContext(t, len(negs))
+	}
+	return true
+}
+
+// insertWithContext does what Insert does, and moves the interactions along. A negative has the
+// interaction of its positive.
+func (k *Worker) insertWithContext(t *Task, n int) {
+	for x := range n {
+		k.ctx[x] = t.Rows[x/k.p.Negatives]
 	}
 	for i, item := range t.Train {
-		at := len(negs) + i
-		j := r.Uint32n(uint32(at + 1))
-		raw[at] = raw[j]
-		raw[j] = item | vec.Positive
-		if k.ctx != nil {
-			k.ctx[at] = k.ctx[j]
-			k.ctx[j] = t.Rows[i]
-		}
+		at := n + i
+		j := k.rand.Uint32n(uint32(at + 1))
+		k.raw[at] = k.raw[j]
+		k.raw[j] = item | vec.Positive
+		k.ctx[at] = k.ctx[j]
+		k.ctx[j] = t.Rows[i]
 	}
-	k.rand = r
-	return true
 }
 
 // DrawSamples returns the samples of a task in order: items, with the top bit
@@ -122,13 +126,14 @@ func (k *Worker) drawListed(dst []uint32, free int) {
 func (k *Worker) redrawEqual(negs []uint32) {
 	n := k.p.Negatives
 	if n == 4 {
-		for lo := 0; lo+4 <= len(negs); lo += 4 {
-			g := (*[4]uint32)(negs[lo:])
-			if g[0] == g[1] || g[0] == g[2] || g[0] == g[3] || g[1] == g[2] || g[1] == g[3] || g[2] == g[3] {
-				k.redraw(g[:])
+		for {
+			lo := vec.EqualInFours(negs)
+			if lo == len(negs) {
+				return
 			}
+			k.redraw(negs[lo : lo+4])
+			negs = negs[lo+4:]
 		}
-		return
 	}
 	for lo := 0; lo+n <= len(negs) && n > 1; lo += n {
 		k.redraw(negs[lo : lo+n])
