@@ -92,45 +92,45 @@ type scorer interface {
 type eval struct {
 	split *data.Split
 	only  []bool // users to evaluate; nil means all
-	logit bool   // scores are logits, to which the protocol may apply a sigmoid
-	now   *Ranks
+	// progress, if not nil, selects the users of an evaluation that serves progress output only.
+	progress []bool
+	logit    bool // scores are logits, to which the protocol may apply a sigmoid
+	now      *Ranks
 
 	oneByOne bool // rank every user alone: the reference for blocks
 }
 
 func newEval(split *data.Split, users int, seed uint64) *eval {
-	e := &eval{split: split, logit: true, now: newPlaces(split)}
-	if e.only = split.HeldOut(); e.only != nil && users > 0 {
-		e.sampleHeldOut(users, seed)
-	} else if users > 0 && users < split.Users() {
-		e.only = make([]bool, split.Users())
-		ids := make([]uint32, split.Users())
-		for i := range ids {
-			ids[i] = uint32(i)
-		}
-		r := rng.New(seed, rng.EvalUsers)
-		r.Shuffle(ids)
-		for _, u := range ids[:users] {
-			e.only[u] = true
-		}
+	e := &eval{split: split, logit: true, now: newPlaces(split), only: split.HeldOut()}
+	if users > 0 && users < e.askedUsers() {
+		e.only = draw(e.users(), users, split.Users(), seed)
 	}
 	return e
 }
 
-// sampleHeldOut selects that many of the held-out users.
-func (e *eval) sampleHeldOut(users int, seed uint64) {
+// users lists the users to evaluate.
+func (e *eval) users() []uint32 { return marked(e.only, e.split.Users()) }
+
+// marked lists the users that are marked; nil marks all.
+func marked(only []bool, users int) []uint32 {
 	var ids []uint32
-	for u, out := range e.only {
-		if out {
-			ids = append(ids, uint32(u))
+	for u := range uint32(users) {
+		if only == nil || only[u] {
+			ids = append(ids, u)
 		}
 	}
+	return ids
+}
+
+// draw selects that many of the given users, and marks them among all.
+func draw(ids []uint32, users, all int, seed uint64) []bool {
 	r := rng.New(seed, rng.EvalUsers)
 	r.Shuffle(ids)
-	e.only = make([]bool, len(e.only))
+	only := make([]bool, all)
 	for _, u := range ids[:min(users, len(ids))] {
-		e.only[u] = true
+		only[u] = true
 	}
+	return only
 }
 
 // askedUsers is the number of users to evaluate, with or without held-out items.
@@ -262,15 +262,17 @@ func (e *eval) full(s *scores, p *data.Part, u int, held [2]int64) {
 // evalAll evaluates every user, or only the new users, with the newest shared values, until
 // ctx is done.
 func (f *devices) evalAll(ctx context.Context, e *eval, t int, newUsersOnly bool) (time.Duration, error) {
-	start := time.Now()
-	f.each((len(f.state)+blockUsers-1)/blockUsers, func(l *lane, i int) {
+	start, only := time.Now(), e.only
+	if e.progress != nil && t+1 < f.opt.Rounds && !newUsersOnly {
+		only = e.progress
+	}
+	ids := marked(only, len(f.state))
+	f.each((len(ids)+blockUsers-1)/blockUsers, func(l *lane, i int) {
 		if ctx.Err() != nil {
 			return
 		}
-		for u := i * blockUsers; u < min((i+1)*blockUsers, len(f.state)); u++ {
-			if e.only != nil && !e.only[u] {
-				continue
-			}
+		for _, id := range ids[i*blockUsers : min((i+1)*blockUsers, len(ids))] {
+			u := int(id)
 			f.open(l, u, t)
 			if newUsersOnly && !l.part.New || l.part.New && !f.servesNewUsers() {
 				continue

@@ -23,8 +23,8 @@ type Options struct {
 	Sums      string          `default:"float" choices:"float|integer" doc:"add updates as floats, or as integers as a coordinator does (always integers with dp)"`
 	Encode    string          `default:"dense" choices:"dense|sparse" doc:"how uploads are counted: all numbers, or without zeros if that is shorter"`
 	NewUsers  float64         `default:"0" doc:"fraction of users held out of training and evaluated as cold-start users"`
-	EvalEvery int             `default:"1" doc:"rounds between evaluations; the last round is always evaluated"`
-	EvalUsers int             `default:"0" doc:"evaluate a fixed sample of this many users; 0 means all"`
+	EvalEvery int             `default:"1" doc:"rounds between evaluations; methods that report their last round: 1 means about 16 in all"`
+	EvalUsers UserSample      `default:"auto" doc:"users to evaluate: all, a number, or auto (a sample if full ranking would take long)"`
 	Ties      string          `default:"against" choices:"against|expected" doc:"rank of tied scores: worst case for the held-out item, or the mean over all orders"`
 
 	// Name is the method's name, for error messages.
@@ -64,7 +64,7 @@ func (o *Options) Check() error {
 		return fmt.Errorf("new-users = %g: must be 0 to 0.9", o.NewUsers)
 	case o.EvalEvery < 1:
 		return fmt.Errorf("eval-every = %d: must be 1 or more", o.EvalEvery)
-	case o.EvalUsers < 0:
+	case o.EvalUsers < 0 && o.EvalUsers != AutoUsers:
 		return fmt.Errorf("eval-users = %d: must be 0 or more", o.EvalUsers)
 	}
 	return nil

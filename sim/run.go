@@ -119,7 +119,7 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 	}
 	e := round.New(opt.Config, f.plan, f, value, seed)
 	e.Noise, e.Workers = opt.Noise, jobs
-	r := &Run{Options: opt, Seed: seed, fleet: f, engine: e, eval: newEval(split, opt.EvalUsers, seed)}
+	r := &Run{Options: opt, Seed: seed, fleet: f, engine: e, eval: newEval(split, opt.EvalUsers.Of(split), seed)}
 	r.Best = newPlaces(split)
 	e.BeforeUpdate = r.evalBeforeUpdate
 	if opt.integers() && !opt.DP.On() {
@@ -138,6 +138,9 @@ func New(m method.Method, split *data.Split, opt Options, seed uint64, jobs int)
 		if err := r.buildStack(); err != nil {
 			return nil, err
 		}
+	}
+	if r.progressOnly() {
+		r.sampleProgress()
 	}
 	if f.plan.Serves(method.ServeLocal) && opt.partial() && split.HeldOut() == nil {
 		f.evalAll(context.Background(), r.eval, 0, false) // untrained devices are evaluated with initial values
@@ -245,7 +248,7 @@ func (r *Run) finishRound(p *Unevaluated, turn bool) (Event, error) {
 }
 
 // evaluates reports whether round t, from 0, is evaluated.
-func (r *Run) evaluates(t int) bool { return (t+1)%r.EvalEvery == 0 || t+1 == r.Rounds }
+func (r *Run) evaluates(t int) bool { return (t+1)%r.evalEvery() == 0 || t+1 == r.Rounds }
 
 // evalBeforeUpdate evaluates what must be evaluated before the server step.
 func (r *Run) evalBeforeUpdate(t int) error {

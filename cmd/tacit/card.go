@@ -29,6 +29,7 @@ type cardData struct {
 	Protocol     string  `json:"protocol"`
 	Leaks        bool    `json:"leaks"`
 	About        string  `json:"protocol_about"`
+	EvalUsers    int     `json:"evaluated_sample,omitempty"`
 	SharedFloats int     `json:"shared_parameters"`
 	PrivateFloat int     `json:"private_parameters_per_device"`
 	Central      bool    `json:"central,omitempty"`
@@ -78,6 +79,9 @@ func cardOf(e experiment.Started) cardData {
 	}
 	if set, ok := e.Split.Source.(*data.Set); ok {
 		c.Sparsity = data.Describe(set).Sparsity // repeated pairs count once
+	}
+	if n := j.EvalUsers.Of(e.Split); n < users {
+		c.EvalUsers = n
 	}
 	if j.Preset != nil {
 		c.Preset = j.Preset.Name()
@@ -162,8 +166,8 @@ func estimate(e experiment.Started, rows float64) float64 {
 	j, users := e.Job, float64(e.Split.Users())
 	cohort := j.Cohort.Expected(e.Split.Users()) / users
 	measured := users / float64(j.EvalEvery)
-	if j.EvalUsers > 0 {
-		measured = min(measured, float64(j.EvalUsers)/float64(j.EvalEvery))
+	if n := j.EvalUsers.Of(e.Split); n > 0 {
+		measured = min(measured, float64(n)/float64(j.EvalEvery))
 	}
 	per := float64(2*e.Split.Sampled) * 10e-9
 	if e.Split.Full {
@@ -214,6 +218,10 @@ func card(w io.Writer, e experiment.Started) {
 		fmt.Fprintf(w, "          dropped: %s\n", c.Left)
 	}
 	fmt.Fprintf(w, "protocol  %s (%s): %s\n", c.Protocol, leak, c.About)
+	if c.EvalUsers > 0 {
+		fmt.Fprintf(w, "          evaluated on a sample of %d of %d users (--eval-users all evaluates all)\n",
+			c.EvalUsers, c.Users)
+	}
 	if c.Central {
 		fmt.Fprintf(w,
 			"method    %s%s: trained centrally, not federated: every history leaves its device\n", c.Method,

@@ -144,7 +144,19 @@ func (k *Worker) loadTable(v *method.View, table int) {
 	for p, item := range k.items {
 		at[p] = k.own[item]
 	}
-	clear(k.own)
+	k.clearOwn(table)
+}
+
+// clearOwn clears what copyOwn left in own.
+func (k *Worker) clearOwn(table int) {
+	ids := k.state.Tables[table].IDs
+	if 8*len(ids) > len(k.own) {
+		clear(k.own)
+		return
+	}
+	for _, id := range ids {
+		k.own[id] = 0
+	}
 }
 
 // copyOwn copies rows of a Private table to consecutive rows from dst on. It leaves the

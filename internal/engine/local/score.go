@@ -244,7 +244,7 @@ func (k *Worker) materialise(v *method.View, table int, items, rd []uint32) {
 		rd[x] = first + uint32(x)
 	}
 	k.copyOwn(v, table, items, first)
-	clear(k.own)
+	k.clearOwn(table)
 }
 
 // TunedRows appends the ids and values of the rows of a tuned table that the last training

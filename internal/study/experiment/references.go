@@ -14,8 +14,8 @@ import (
 // addReferences adds the reference rows to a result, and the tests of the method against each.
 func (j *Job) addReferences(ctx context.Context, run *sim.Run, res *result.Result, split *data.Split) error {
 	c := reference.Config{
-		Split: split, Rounds: j.Rounds, Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
-		EvalUsers: j.EvalUsers, Cache: j.References,
+		Split: split, Rounds: j.visits(split.Users()), Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
+		EvalUsers: j.EvalUsers.Of(split), Cache: j.References,
 	}
 	rows, err := references(ctx, c, func(e ReferenceProgress) { j.OnEvent(e) })
 	if err != nil {
@@ -37,6 +37,12 @@ func (j *Job) addReferences(ctx context.Context, run *sim.Run, res *result.Resul
 		res.References[name].Versus = v
 	}
 	return nil
+}
+
+// visits returns the number of rounds that a device takes part in, on average.
+func (j *Job) visits(users int) int {
+	n := float64(j.Rounds) * j.Cohort.Expected(users) / float64(max(users, 1))
+	return min(max(int(math.Ceil(n-1e-9)), 1), j.Rounds)
 }
 
 // userScores returns the metrics of the method and of the reference rows per user, for the users that the

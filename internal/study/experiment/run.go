@@ -260,6 +260,9 @@ func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 	res.Choice = j.choice
 	res.IdleDevices, res.Central, res.LastRoundCounts = run.Idle, run.Plan().Central(), run.UsesLastRound()
 	res.TestItemsInTrain, res.FewCandidates = irregularUsers(split)
+	if n := j.EvalUsers.Of(split); n < split.Users() {
+		res.EvaluatedSample = n
+	}
 	res.Valid, res.Test = run.Best.Summaries(j.TieRule(), j.Source.Items())
 	res.NewUsers = j.newUsers(run, split)
 	if c := run.TestBest; c != nil {

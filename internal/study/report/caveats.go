@@ -40,7 +40,10 @@ func (r *row) extent(of func(*result.Result) int) (lo, hi int) {
 func caveats(r *row) []string {
 	var out []string
 	users := r.runs[0].Result.Users
-	if lo, hi := r.extent(func(r *result.Result) int { return usersOf(&r.Test) }); hi > 0 && lo < users {
+	if _, n := r.extent(func(r *result.Result) int { return r.EvaluatedSample }); n > 0 {
+		out = append(out, fmt.Sprintf("Evaluated on a sample of %s of %s (--eval-users all evaluates all).",
+			format.Count(n), format.Plural(users, "user")))
+	} else if lo, hi := r.extent(func(r *result.Result) int { return usersOf(&r.Test) }); hi > 0 && lo < users {
 		s := fmt.Sprintf("Tested on %s of %s", counts(lo, hi), format.Plural(users, "user"))
 		if lo, hi := r.extent(func(r *result.Result) int { return usersOf(&r.Valid) }); hi > 0 {
 			s += fmt.Sprintf(" (%s in validation)", counts(lo, hi))

@@ -48,6 +48,7 @@ func (r *Result) check() error {
 		{"late", r.Late},
 		{"test_items_in_train", r.TestItemsInTrain},
 		{"users_with_few_candidates", r.FewCandidates},
+		{"evaluated_sample", r.EvaluatedSample},
 		{"idle_devices", r.IdleDevices},
 	} {
 		if n.value < 0 {

@@ -69,6 +69,8 @@ type Counts struct {
 	TestItemsInTrain int `json:"test_items_in_train"`
 	FewCandidates    int `json:"users_with_few_candidates"` // users ranked against fewer than 99 items
 	IdleDevices      int `json:"idle_devices"`              // devices without training data in the last round
+	// EvaluatedSample is the number of users that were drawn for evaluation; 0 if all users are evaluated.
+	EvaluatedSample int `json:"evaluated_sample,omitempty"`
 }
 
 // NewUsers are the metrics of users held out of training. Test has no metrics if the method cannot serve them;
