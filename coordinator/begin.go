@@ -20,6 +20,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/vec"
 	"github.com/tacit-rec/tacit/wire"
 )
@@ -244,7 +245,8 @@ func (c *Coordinator) clearRun() error {
 }
 
 // continueFrom puts the values of a version of an earlier run into an engine. It reports false, and
-// leaves the engine as it is, if the method or the shape of a table differs. Tables of items may have grown.
+// leaves the engine as it is, if the method or the shape of a table differs. Tables and rows with a number per item
+// may have grown. What only the server uses starts anew if its shape differs.
 func (c *Coordinator) continueFrom(s *Settings, e *round.Engine, p *local.Plan, v *models.Version) (bool, error) {
 	b, err := c.models.Read(v.Plan)
 	if err != nil {
@@ -258,22 +260,32 @@ func (c *Coordinator) continueFrom(s *Settings, e *round.Engine, p *local.Plan, 
 		return false, nil
 	}
 	slots := append(p.Slots[:0:0], p.Slots...)
-	values := make([][]float32, len(slots))
+	values, isNew := make([][]float32, len(slots)), make([]bool, len(slots))
 	for i := range slots {
 		slot := &slots[i]
 		rows, dim := int(was.Shape[2*i]), int(was.Shape[2*i+1])
-		if dim != slot.Dim || rows != slot.Rows && !(slot.PerItem && rows < slot.Rows) {
-			return false, nil
+		fits := dim == slot.Dim && (rows == slot.Rows || slot.PerItem && rows < slot.Rows)
+		isRow := rows == 1 && slot.Rows == 1 && dim == int(was.Items) && slot.Dim == p.Items
+		if !fits && !isRow {
+			if slot.Scope != method.Server {
+				return false, nil
+			}
+			isNew[i] = true
 		}
-		slot.Rows = rows
+		slot.Rows, slot.Dim = rows, dim
 		values[i] = make([]float32, rows*vec.Pad(dim))
 		copy(values[i], e.Value[i]) // the coordinator keeps no values of some slots
 	}
 	if err := c.models.Load(v, slots, values, round.New(e.Config, p, e.Devices, nil, 0).State); err != nil {
 		return false, err
 	}
-	for i := range values {
-		copy(e.Value[i], values[i])
+	for i, v := range values {
+		if slots[i].Dim < p.Slots[i].Dim {
+			v = v[:slots[i].Dim] // without padding
+		}
+		if !isNew[i] {
+			copy(e.Value[i], v)
+		}
 	}
 	return true, nil
 }
