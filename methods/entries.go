@@ -176,6 +176,13 @@ func entries() []method.Entry {
 				"without secure aggregation the coordinator can tell them apart.",
 		},
 		{
+			Name: "bank", Title: "Sequence bank", Paper: "Tacit's own",
+			New:     func() method.Method { return &sequence.Bank{} },
+			Options: map[string]string{"cohort": "cycle:2%", "rounds": "550", "eval-every": "50"},
+			Caution: "A device sends a gradient of its whole history. Without secure aggregation the coordinator can " +
+				"tell from it which items the device has. " + sumCaution,
+		},
+		{
 			Name: "markov", Title: "Markov chain", Paper: "a reference; the chain that Rendle et al., Factorizing " +
 				"Personalized Markov Chains for Next-Basket Recommendation, WWW 2010, factorise",
 			New:     func() method.Method { return &sequence.Markov{} },

@@ -25,6 +25,7 @@ var small = map[string][]string{
 	"nn-self":     {"dim=8", "layers=16,8", "lr=0.2", "outer=0.5", "epochs=4", "adapt=1"},
 	// Histories of the small data set have no order.
 	"markov":    {"last=20", "decay=1"},
+	"bank":      {"width=16", "rank=16", "train=2", "lr=0.03"},
 	"gru4rec":   {"dim=16", "lr=1", "row-lr=30"},
 	"fofl-self": {"dim=8", "layers=16,8", "lr=0.5", "row-lr=10", "epochs=5", "adapt=5"},
 }

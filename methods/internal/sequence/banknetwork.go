@@ -20,6 +20,9 @@ var decays = [...]float32{0, 0.5, 0.75, 0.9, 0.97, 1}
 // side by side, the state is
 //
 //	z = LayerNorm(out gelu(hidden y + b) + skip y + c)
+//
+// with gelu(x) = x sigmoid(1.702 x), which trains as well as the exact form and has the same bits
+// everywhere.
 type bankNetwork struct{ width int }
 
 // The slots of a bankNetwork, relative to its first.
@@ -38,11 +41,10 @@ type bankSpace struct {
 	y      method.Buffer // decayed sums
 	scale  method.Buffer // the factor of each sum: one row per decay
 	sum    method.Buffer // the input of gelu
-	slope  method.Buffer // its derivative
 	hidden method.Buffer // its output, after dropout
 	mask   method.Buffer // dropout mask of the hidden layer; not filled unless keep < 1
 	z      method.Buffer // the state before gain and shift
-	spread method.Buffer // by position: 1 / standard deviation
+	factor method.Buffer // by position: 1 / standard deviation
 	keep   float32
 }
 
@@ -108,8 +110,7 @@ func (b bankNetwork) newest(w *method.Work, first, n int, x, z []float32) {
 func (b bankNetwork) advance(x, state []float32) {
 	for k, decay := range decays {
 		s := state[k*b.width:][:b.width]
-		vec.Scale(decay, s)
-		vec.Add(x[:b.width], s)
+		vec.Decay(decay, s, x[:b.width], s)
 	}
 }
 
@@ -147,21 +148,18 @@ func (b bankNetwork) head(w *method.Work, first, n int, y, z []float32) {
 	}
 	in := vec.Rows(y, wide)
 	learn.Gemm(&w.Scratch, n, 2*d, len(decays)*d, in, vec.Rows(v[bankHidden].Val, wide).T(), vec.Rows(sum, h))
-	gelu(sum, out, space.slope.Floats(n*h))
+	vec.Gelu(sum, out)
 	if space.keep < 1 {
 		mask := space.mask.Floats(n * h)
 		drop(&w.Rand, space.keep, mask)
-		times(mask, out)
+		vec.Mul(mask, out)
 	}
 	learn.Gemm(&w.Scratch, n, d, len(decays)*d, in, vec.Rows(v[bankSkip].Val, wide).T(), vec.Rows(raw, s))
 	learn.Gemm(&w.Scratch, n, d, 2*d, vec.Rows(out, h), vec.Rows(v[bankOut].Val, h).T(), vec.Rows(raw, s))
-	spread := space.spread.Floats(n)
+	factor := space.factor.Floats(n)
 	for t := range n {
-		row, to := raw[t*s:(t+1)*s], z[t*s:(t+1)*s]
-		spread[t] = standardise(row[:d])
-		for i, x := range row[:d] {
-			to[i] = float32(x*v[bankGain].Val[i]) + v[bankShift].Val[i]
-		}
+		row, to := raw[t*s:][:d], z[t*s:(t+1)*s]
+		factor[t] = vec.LayerNorm(row, v[bankGain].Val[:d], v[bankShift].Val[:d], row, to[:d])
 		clear(to[d:])
 	}
 }
@@ -173,19 +171,17 @@ func (b bankNetwork) back(w *method.Work, first, n int, dz, dx []float32) {
 	y, h, s := len(decays)*d, vec.Pad(2*d), vec.Pad(d)
 	wide := vec.Pad(y)
 	space := method.Workspace[bankSpace](&w.Scratch)
-	raw, spread := space.z.Floats(n*s), space.spread.Floats(n)
+	raw, factor := space.z.Floats(n*s), space.factor.Floats(n)
+	gain, dgain, dshift := v[bankGain].Val[:d], v[bankGain].Grad[:d], v[bankShift].Grad[:d]
+	draw := w.Floats(n * s)
+	clear(draw)
 	for t := range n {
-		row, grad := raw[t*s:][:d], dz[t*s:][:d]
-		for i, g := range grad {
-			v[bankGain].Grad[i] += float32(g * row[i])
-			v[bankShift].Grad[i] += g
-			grad[i] = float32(g * v[bankGain].Val[i])
-		}
-		standardiseBack(row, spread[t], grad)
-		vec.Add(grad, v[bankOutBias].Grad[:d])
+		to := draw[t*s:][:d]
+		vec.LayerNormBack(raw[t*s:][:d], gain, factor[t], dz[t*s:][:d], dgain, dshift, to)
+		vec.Add(to, v[bankOutBias].Grad[:d])
 	}
 	pack := w.Floats(vec.GemmRoom(max(n, y)))
-	in, out, grad := vec.Rows(space.y.Floats(n*wide), wide), vec.Rows(space.hidden.Floats(n*h), h), vec.Rows(dz, s)
+	in, out, grad := vec.Rows(space.y.Floats(n*wide), wide), vec.Rows(space.hidden.Floats(n*h), h), vec.Rows(draw, s)
 	vec.Gemm(d, y, n, grad.T(), in, pack, vec.Rows(v[bankSkip].Grad, wide))
 	vec.Gemm(d, 2*d, n, grad.T(), out, pack, vec.Rows(v[bankOut].Grad, h))
 	dy, dh := w.Floats(n*wide), w.Floats(n*h)
@@ -193,9 +189,9 @@ func (b bankNetwork) back(w *method.Work, first, n int, dz, dx []float32) {
 	clear(dh)
 	vec.Gemm(n, y, d, grad, vec.Rows(v[bankSkip].Val, wide), pack, vec.Rows(dy, wide))
 	vec.Gemm(n, 2*d, d, grad, vec.Rows(v[bankOut].Val, h), pack, vec.Rows(dh, h))
-	times(space.slope.Floats(n*h), dh)
+	vec.GeluBack(space.sum.Floats(n*h), dh)
 	if space.keep < 1 {
-		times(space.mask.Floats(n*h), dh)
+		vec.Mul(space.mask.Floats(n*h), dh)
 	}
 	vec.Columns(dh, v[bankHiddenBias].Grad)
 	vec.Gemm(2*d, y, n, vec.Rows(dh, h).T(), in, pack, vec.Rows(v[bankHidden].Grad, wide))
@@ -218,37 +214,5 @@ func (b bankNetwork) retreat(w *method.Work, n int, dy, dx []float32) {
 			vec.Axpy(scale[k*n+t], dy[t*wide+k*d:][:d], sum)
 			vec.Add(sum, dx[t*s:][:d])
 		}
-	}
-}
-
-// gelu sets out to x sigmoid(1.702 x) and slope to its derivative. Hendrycks and Gimpel (2016)
-// give this form as an approximation of x times the normal distribution function. It trains as
-// well, and has the same bits everywhere.
-func gelu(x, out, slope []float32) {
-	vec.ScaleTo(1.702, x, slope)
-	vec.Sigmoids(slope)
-	for i, y := range slope {
-		out[i] = float32(x[i] * y)
-		slope[i] = y + float32(float32(1.702*out[i])*(1-y))
-	}
-}
-
-// standardise gives x the mean 0 and the variance 1, and returns 1 / its standard deviation.
-func standardise(x []float32) float32 {
-	mean := vec.Sum(x) / float32(len(x))
-	for i := range x {
-		x[i] -= mean
-	}
-	r := float32(1 / math.Sqrt(float64(vec.Dot(x, x)/float32(len(x)))+1e-5))
-	vec.Scale(r, x)
-	return r
-}
-
-// standardiseBack replaces the gradient with respect to x, the result of standardise, by that
-// with respect to its argument.
-func standardiseBack(x []float32, spread float32, grad []float32) {
-	mean, along := vec.Sum(grad)/float32(len(x)), vec.Dot(grad, x)/float32(len(x))
-	for i := range grad {
-		grad[i] = float32(spread * (grad[i] - mean - float32(along*x[i])))
 	}
 }

@@ -54,11 +54,11 @@ const (
 	frozenNet
 )
 
-// clip is the largest norm of the gradient that a device sends, and gradientRange the largest
-// magnitude of one of its numbers in narrow sums.
+// clip is the largest norm of the gradient that a device sends. In narrow sums the numbers of a
+// matrix, which are many, have the range matrixRange, and those of vectors the whole of clip.
 const (
-	clip          = 1
-	gradientRange = 0.1
+	clip        = 1
+	matrixRange = 0.25
 )
 
 // Slots returns the slots for a catalogue.
@@ -104,10 +104,13 @@ func (f *Frozen) Slots(items int) []method.Slot {
 	for i := range out {
 		if out[i].Upload == method.Gradient {
 			trained += out[i].Rows * vec.Pad(out[i].Dim)
-			out[i].Range = gradientRange
+			out[i].Range = clip
+			if out[i].Rows > 1 {
+				out[i].Range = matrixRange
+			}
 		}
 	}
-	out[frozenLean].Range = gradientRange
+	out[frozenLean].Range = clip
 	out[frozenMean] = method.Slot{
 		Name: "momentum", Scope: method.Server, Rows: 1, Dim: trained,
 		Doc: "mean gradient of every trained number",
@@ -206,13 +209,13 @@ func (f *Frozen) loss(w *method.Work, history []uint32) (float64, leans) {
 	keep, mask := float32(1-f.Drop), w.Floats(n*s)
 	if keep < 1 {
 		drop(&w.Rand, keep, mask)
-		times(mask, x)
+		vec.Mul(mask, x)
 	}
 	f.net.forward(w, f.First+frozenNet, n, x, keep, z)
 	loss, lean := f.nextItems(w, history[1:], in[wide:], z, dz)
 	f.net.back(w, f.First+frozenNet, n, dz, dx)
 	if keep < 1 {
-		times(mask, dx)
+		vec.Mul(mask, dx)
 	}
 	f.projectBack(w, frozenRead, n, in, dx)
 	return loss, lean

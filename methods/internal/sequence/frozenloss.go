@@ -109,9 +109,12 @@ func (f *Frozen) softmaxes(w *method.Work, c *candidates, next []uint32, z, own,
 			row[x] = -math.MaxFloat32 / 4
 		}
 		row[k] = vec.Dot(z[t*s:(t+1)*s], own[t*s:(t+1)*s]) + bias[item]
-		if l := softmax(row, scale); w.WantLoss {
-			loss += l
+		vec.Softmax(1, row)
+		if w.WantLoss {
+			loss -= rng.Log(max(float64(row[k]), minProbability))
 		}
+		vec.Scale(scale, row)
+		row[k] -= scale
 		vec.Add(row[:k], doffset)
 		down[t] = row[k]
 	}

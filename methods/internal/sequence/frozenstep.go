@@ -47,6 +47,11 @@ type trained struct {
 	mean, square []float32
 }
 
+// fullCohort is the number of devices from which on a round moves by the whole learning rate.
+// The mean gradient of fewer devices is less certain: the rate falls with the square root of
+// their number.
+const fullCohort = 100
+
 // Step moves the maps, the biases and the network by the mean gradient of a round. rate is the
 // learning rate.
 func (f *Frozen) Step(g *method.Global, rate float64) {
@@ -74,6 +79,7 @@ func (f *Frozen) Step(g *method.Global, rate float64) {
 	if steps[0] == 1 {
 		steps[1] = float32(norm)
 	}
+	rate *= math.Sqrt(math.Min(1, float64(g.Devices)/fullCohort))
 	var wait sync.WaitGroup
 	for _, t := range slots {
 		wait.Go(func() { t.move(scale, rate, float64(steps[0]), g.Noise > 0) })
