@@ -268,6 +268,7 @@ func (c *Coordinator) attempt(ctx context.Context, task *pb.Task, cohort []uint3
 		Task: task, Cohort: cohort, Model: sha256.Sum256(c.models.Signed().Body),
 		Seed: c.groupSeed(), GroupSize: c.settings().GroupSize, MinDevices: c.minDevices(task.Kind),
 		MinBits:     c.settings().Bits,
+		Levels:      task.Bound.PerSlot && task.Bound.Max < c.plan.MaxInteger(),
 		Sensitivity: sensitivity,
 		StepTime:    c.collection.StepTime.Of(c.settings().Deadline / 2), PollEvery: c.pollEvery(len(cohort)),
 		Hold: cmp.Or(c.opt.hold, holdCalls),

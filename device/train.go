@@ -55,7 +55,7 @@ func (w *Workspace) trainingBound(t *pb.Task) (privacy.Bound, error) {
 	if int(t.Round) >= w.plan.Rounds {
 		return bound, fmt.Errorf("the task is for round %d, but the plan has %d rounds", t.Round+1, w.plan.Rounds)
 	}
-	if planned := w.plan.Bound(1).MaxInteger; bound.MaxInteger != planned {
+	if planned := w.plan.RoundMaxInteger(int(t.Round)); bound.MaxInteger != planned {
 		return bound, fmt.Errorf("the task has integers up to %d per slot, the plan %d", bound.MaxInteger, planned)
 	}
 	if length := w.plan.UpdateLength(int(t.Round)) + 1; t.Length != uint64(length) {

@@ -56,7 +56,12 @@ type Slot struct {
 	Range float64
 	// Limit is the largest plausible magnitude of a value of a Shared or Server slot, or 0 for a
 	// generic limit. A round that would exceed it is discarded.
-	Limit         float64
+	Limit float64
+	// Levels is the precision that the sum of a slot with a Range needs: a device sends its numbers
+	// as integers up to at least Levels in magnitude, rounded up or down at random so that they are
+	// right on average. A masked number then takes only as many bits as Levels times the devices
+	// of its sum. 0 means as precise as the run's bits allow.
+	Levels        int
 	HighPrecision bool   // use two integers per number in narrow sums, for matrices that are inverted
 	Doc           string // for the method's page
 }

@@ -33,7 +33,7 @@ func TestMasksWithoutNoiseChangeNoBit(t *testing.T) {
 			if e.Devices != p.Devices || e.Idle != p.Idle || e.Dropped != p.Dropped || e.Late != p.Late {
 				t.Errorf("secagg=%s, round %d: %+v, want %+v", secagg, k+1, e, p)
 			}
-			whole := r.fleet.plan.PackedBytes(k, r.Bits)
+			whole := r.fleet.plan.PackedBytes(k)
 			if secagg == "assumed" && e.BytesUp != whole*e.Devices || e.BytesUp < whole*e.Devices*9/10 {
 				t.Errorf("secagg=%s, round %d: %d bytes of %d devices, and a whole update has %d", secagg, k+1,
 					e.BytesUp, e.Devices, whole)

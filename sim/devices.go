@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -139,6 +140,7 @@ func planOf(m method.Method, split *data.Split, opt *Options, seed uint64) (*loc
 		o.Bits = 0
 	}
 	o.Features, o.Cover, o.Integers, o.Plain = features, cover, opt.integers(), opt.Plain
+	o.SumDevices = max(1, int(math.Ceil(opt.Cohort.Expected(split.Users()))))
 	o.Dense = opt.Noise.On() || cover.Kind == "dense" || opt.bare()
 	o.Sparse = opt.Encode == "sparse"
 	return local.NewPlan(m, o)

@@ -62,7 +62,7 @@ func (r *Run) bareMasks() (err error) {
 // maxInteger is the largest integer of an update.
 func (m *masked) maxInteger() int64 {
 	if m.stack == nil {
-		return m.plan.Bound(1).MaxInteger
+		return m.plan.RoundMaxInteger(m.round)
 	}
 	return m.stack.MaxInteger(m.round)
 }

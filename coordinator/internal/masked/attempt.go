@@ -31,6 +31,8 @@ type AttemptConfig struct {
 	GroupSize  int    // devices of a group; 0 for a single group
 	MinDevices int    // in a group's sum
 	MinBits    int    // of a number of a group's sum: extra room in which lies are detected
+	// Levels is set if slots declare their levels. Then extraBits is the room, if it is less than MinBits leaves.
+	Levels bool
 
 	Sensitivity float64 // the norm of one honest device's update; unused if the bound is per slot
 
@@ -270,6 +272,15 @@ func (a *Attempt) Observe(t *Attendance, failed bool) {
 	for _, g := range a.groups {
 		g.observe(t, failed)
 	}
+}
+
+// extraBits is the largest room for lies in a number of a group's sum. With levels a random number is within
+// the honest range with a probability of 1/4, and a vector of n random numbers with 4^-n.
+func (c *AttemptConfig) extraBits() int {
+	if c.Levels {
+		return 2
+	}
+	return secagg.MaxBits
 }
 
 // exceeds reports whether a group's sum is larger than its devices could make it, each within the

@@ -54,7 +54,7 @@ func newGroup(config *AttemptConfig, ids []uint32) (*group, error) {
 	}
 	params.MinDevices = max(params.MinDevices, config.MinDevices)
 	if config.GroupSize > 0 && task.Bound.PerSlot {
-		params.Bits = max(params.Bits, config.MinBits)
+		params.Bits = max(params.Bits, min(config.MinBits, params.Bits+config.extraBits()))
 	}
 	g := &group{
 		task: task, devices: ids, index: map[uint32]uint32{}, next: map[uint32]int{}, liars: map[uint32]string{},

@@ -15,7 +15,8 @@ type encoder struct {
 	device uint32
 	delta  privacy.Delta
 	slot   []int32     // by row of the delta
-	digit2 []int32     // by row of the delta: the row of its second digits, or one of the constants below
+	lower  []int32     // by row of the delta: the row of the next lower digit, or noDigit
+	high   []bool      // by row of the delta: it holds the highest digits
 	table  [][]float32 // by slot: a table with its weight decay applied
 
 	order    []int32 // rows of the delta by their offset in the update
@@ -25,10 +26,7 @@ type encoder struct {
 	sizer    rows.UpdateSizer
 }
 
-const (
-	oneDigit    = -1 // the row has no second digits
-	secondDigit = -2 // the row holds second digits
-)
+const noDigit = -1 // the row holds the lowest digits
 
 // encode takes the delta out of the worker's own sums and adds it to the integers if it
 // counts. What a device adds never exceeds the bound, whatever training has done.
@@ -55,25 +53,25 @@ func (k *Worker) listDelta(shard int) {
 	l := k.p.layout(k.w.Phase)
 	e.delta.Reset()
 	e.delta.BitAt = l.numbers
-	e.slot, e.digit2 = e.slot[:0], e.digit2[:0]
+	e.slot, e.lower, e.high = e.slot[:0], e.lower[:0], e.high[:0]
 	for slot, at := range l.at {
 		if at < 0 {
 			continue
 		}
 		first := len(e.delta.Rows)
 		k.listSlot(slot, at, shard)
-		last := len(e.delta.Rows)
-		for range last - first {
-			e.slot, e.digit2 = append(e.slot, int32(slot)), append(e.digit2, oneDigit)
-		}
-		if k.p.digits(slot) == 1 {
-			continue
-		}
-		size := k.p.Slots[slot].Rows * k.p.Slots[slot].Dim
-		for r := first; r < last; r++ {
-			e.digit2[r] = int32(len(e.delta.Rows))
-			e.delta.Add(e.delta.Rows[r], e.delta.At[r]+size, e.delta.Places[r])
-			e.slot, e.digit2 = append(e.slot, int32(slot)), append(e.digit2, secondDigit)
+		n, size := len(e.delta.Rows)-first, k.p.Slots[slot].Rows*k.p.Slots[slot].Dim
+		for digit := range l.digits[slot] {
+			for r := first; r < first+n; r++ {
+				if digit > 0 {
+					e.delta.Add(e.delta.Rows[r], e.delta.At[r]+digit*size, e.delta.Places[r])
+				}
+				next := int32(r + (digit+1)*n)
+				if digit == l.digits[slot]-1 {
+					next = noDigit
+				}
+				e.slot, e.lower, e.high = append(e.slot, int32(slot)), append(e.lower, next), append(e.high, digit == 0)
+			}
 		}
 	}
 }
@@ -158,7 +156,7 @@ func (k *Worker) encodeRows(sum []int64, out *Outcome) {
 	case k.countsIntegers():
 		out.Bytes = e.sizer.End()
 	case k.p.Dense && k.p.most > 0:
-		out.Bytes = k.p.PackedBytes(k.w.Round, k.p.Bits)
+		out.Bytes = k.p.PackedBytes(k.w.Round)
 	}
 }
 
@@ -175,13 +173,14 @@ func (k *Worker) quantise() (truncated int) {
 			}
 		}
 	}
+	l := k.p.layout(k.w.Phase)
 	coin := rng.New(k.p.deviceSeed(), rng.Rounding, uint64(k.w.Round), uint64(e.device))
 	for _, r := range e.order {
-		if e.digit2[r] == secondDigit {
+		if !e.high[r] {
 			continue
 		}
 		slot, dst := int(e.slot[r]), e.integers[e.from[r]:]
-		most := float64(k.p.levels(slot))
+		most := float64(l.levels(slot))
 		unit := most / k.p.Slots[slot].Range
 		for i, v := range e.delta.Rows[r] {
 			x := float64(float64(v) * unit)
@@ -195,22 +194,33 @@ func (k *Worker) quantise() (truncated int) {
 			}
 			dst[i] = int64(low)
 		}
-		if second := e.digit2[r]; second >= 0 {
-			k.splitDigits(dst[:len(e.delta.Rows[r])], e.integers[e.from[second]:])
-		}
+		k.splitDigits(l, int(r))
 	}
 	return truncated
 }
 
-// splitDigits splits each integer into two digits that are at most Plan.most in magnitude.
-func (k *Worker) splitDigits(x, second []int64) {
-	base, most := k.p.base(), k.p.most
-	for i, v := range x {
-		low := (v%base + base) % base
-		if low > most {
-			low -= base
+// splitDigits splits each integer of a row into digits that are at most layout.most in magnitude,
+// and writes the lower ones to their rows.
+func (k *Worker) splitDigits(l *layout, row int) {
+	e := &k.enc
+	base, most, digits := l.base(), l.most, l.digits[e.slot[row]]
+	if digits == 1 {
+		return
+	}
+	var from [maxDigits]int
+	for d, at := 0, int32(row); at != noDigit; d, at = d+1, e.lower[at] {
+		from[d] = e.from[at]
+	}
+	for i := range e.delta.Rows[row] {
+		v := e.integers[from[0]+i]
+		for d := digits - 1; d > 0; d-- {
+			low := (v%base + base) % base
+			if low > most {
+				low -= base
+			}
+			e.integers[from[d]+i], v = low, (v-low)/base
 		}
-		x[i], second[i] = (v-low)/base, low
+		e.integers[from[0]+i] = v
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// layout says where each slot has its integers in an encoded update.
+// layout says where each slot has its integers in an encoded update, and how large they are.
 type layout struct {
 	at      []int // by slot; -1 for one that is not sent
 	numbers int
+	most    int64 // largest integer in narrow sums; 0 if sums are wide
+	digits  []int // by slot: the integers that encode one number
 }
 
 // layOut gives each slot that a phase sends its offset in the update.
@@ -27,12 +29,18 @@ func (p *Plan) layOut() error {
 		}
 	}
 	for phase := range phases {
-		var l layout
+		l := layout{most: p.most, digits: make([]int, len(p.Slots))}
 		for i := range p.Slots {
 			l.at = append(l.at, -1)
 			if isSent(&p.Slots[i]) && p.IsSent(phase, i) {
+				l.at[i] = 0
+			}
+		}
+		p.chooseDigits(&l)
+		for i, at := range l.at {
+			if at == 0 {
 				l.at[i] = l.numbers
-				l.numbers += p.Slots[i].Rows * p.Slots[i].Dim * p.digits(i)
+				l.numbers += p.Slots[i].Rows * p.Slots[i].Dim * l.digits[i]
 			}
 		}
 		p.layouts = append(p.layouts, l)
@@ -71,10 +79,15 @@ func (p *Plan) MaxUpdateLength() (n int) {
 	return n
 }
 
-// MaxInteger is the largest integer of an update in narrow sums; 0 if sums are wide.
+// MaxInteger is the largest integer that the run's bits allow in narrow sums; 0 if sums are wide.
 func (p *Plan) MaxInteger() int64 { return p.most }
 
-// Bound is the bound of integer sums over that many devices without a privacy guarantee.
+// RoundMaxInteger is the largest integer of an update of a round, from 0, in narrow sums; 0 if
+// sums are wide.
+func (p *Plan) RoundMaxInteger(round int) int64 { return p.layout(p.Phase(round)).most }
+
+// Bound is the bound of integer sums over that many devices without a privacy guarantee. In
+// narrow sums it is that of the round with the largest integers: see RoundMaxInteger.
 func (p *Plan) Bound(devices int) privacy.Bound {
 	if p.most > 0 {
 		return privacy.Bound{MaxInteger: p.most}
@@ -95,45 +108,27 @@ func (p *Plan) CheckMaskable() error {
 		"range of its numbers: add --dp epsilon=8, use a method that does (tacit, ials, ease), or omit --secagg")
 }
 
-// digits is the number of integers that encode one number of a slot.
-func (p *Plan) digits(slot int) int {
-	if p.most > 0 && p.Slots[slot].HighPrecision {
-		return 2
-	}
-	return 1
-}
-
-// base is the weight of the first of two digits: the second is at most p.most in magnitude.
-func (p *Plan) base() int64 { return 2*p.most + 1 }
-
-// levels is the integer that encodes the range of a slot.
-func (p *Plan) levels(slot int) int64 {
-	if p.digits(slot) == 2 {
-		return p.most*p.base() + p.most
-	}
-	return p.most
-}
-
 // Decode writes the numbers of a slot in a round's sum of updates to padded rows; zeros if
 // the round does not send the slot. In narrow sums each slot has its own unit.
 func (p *Plan) Decode(round, slot int, sum []int64, unit float64, dst []float32) {
-	s, from := &p.Slots[slot], p.layout(p.Phase(round)).at[slot]
+	s, l := &p.Slots[slot], p.layout(p.Phase(round))
+	from := l.at[slot]
 	if from < 0 {
 		clear(dst)
 		return
 	}
 	stride, size := vec.Pad(s.Dim), s.Rows*s.Dim
-	if p.most > 0 {
-		unit = s.Range / float64(p.levels(slot))
+	if l.most > 0 {
+		unit = s.Range / float64(l.levels(slot))
 	}
-	two := p.digits(slot) == 2
+	digits, base := l.digits[slot], l.base()
 	for r := range s.Rows {
 		row := dst[r*stride : r*stride+s.Dim]
 		for i := range row {
 			at := from + r*s.Dim + i
 			x := sum[at]
-			if two {
-				x = x*p.base() + sum[at+size]
+			for d := 1; d < digits; d++ {
+				x = x*base + sum[at+d*size]
 			}
 			row[i] = float32(float64(x) * unit)
 		}

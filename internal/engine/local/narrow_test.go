@@ -61,7 +61,7 @@ func TestIALSNextSendsLittle(t *testing.T) {
 		}
 		total := 0
 		for round := range 15 {
-			total += p.PackedBytes(round, 24)
+			total += p.PackedBytes(round)
 		}
 		t.Logf("%s: %d bytes in 15 rounds", c.name, total)
 		if total >= c.most {

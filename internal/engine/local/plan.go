@@ -35,10 +35,12 @@ type Options struct {
 	Integers     bool           // updates are encoded as integers
 	// Bits is the width of integer sums without a privacy guarantee, if the method declares
 	// the range of its slots; 0 for as many as fit.
-	Bits   int
-	Cover  privacy.Cover  // which rows are sent to hide the touched ones, if not all are
-	Sparse bool           // count traffic without zeros
-	Keep   rows.Precision // of the private tables that a device stores between rounds
+	Bits int
+	// SumDevices is the expected number of devices of a masked sum, for counting traffic; 0 means Users.
+	SumDevices int
+	Cover      privacy.Cover  // which rows are sent to hide the touched ones, if not all are
+	Sparse     bool           // count traffic without zeros
+	Keep       rows.Precision // of the private tables that a device stores between rounds
 	// Plain copies every row and fuses nothing: the reference for the fast path.
 	Plain bool
 }
@@ -143,6 +145,8 @@ func (p *Plan) check(s *method.Slot) error {
 		return fmt.Errorf("%d rows of %d numbers: must be 1 or more", s.Rows, s.Dim)
 	case s.Sparse && (s.Scope != method.Shared || s.Upload != method.Sum || s.PerItem || s.Rows != 1):
 		return errors.New("a sparse slot must be a shared sum of one row that is not per item")
+	case s.Levels < 0 || s.Levels > maxLevels || s.Levels > 0 && !(s.Range > 0):
+		return fmt.Errorf("%d levels: must be 0 to %d, and requires a Range", s.Levels, maxLevels)
 	case s.Upload == method.Gradient && !updates:
 		return errors.New("devices send its gradient, so the method must implement Updater")
 	case s.PerItem && s.Copied() && p.Visit.HistoryOnly:

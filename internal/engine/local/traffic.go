@@ -1,7 +1,10 @@
 package local
 
 import (
+	"cmp"
+
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/vec"
 )
 
@@ -32,15 +35,30 @@ func (p *Plan) MeanBytesDown(rounds int) float64 {
 
 // MaxBytesUp is the size of the largest update: every row of every slot that is sent.
 func (p *Plan) MaxBytesUp() int {
-	if p.most > 0 {
-		return packedBytes(p.MaxUpdateLength(), p.Bits)
+	if p.most == 0 {
+		return 4 * p.MaxUpdateLength()
 	}
-	return 4 * p.MaxUpdateLength()
+	n := 0
+	for i := range p.layouts {
+		n = max(n, packedBytes(p.layouts[i].numbers, p.sumBits(&p.layouts[i])))
+	}
+	return n
 }
 
-// PackedBytes is the size of an update of a round, from 0, under masks, with that many bits
-// per number.
-func (p *Plan) PackedBytes(round, bits int) int { return packedBytes(p.UpdateLength(round), bits) }
+// PackedBytes is the size of an update of a round, from 0, in narrow sums under masks.
+func (p *Plan) PackedBytes(round int) int {
+	l := p.layout(p.Phase(round))
+	return packedBytes(l.numbers, p.sumBits(l))
+}
+
+// sumBits is the width of a number in narrow sums: the run's bits, or as many as the sum of
+// SumDevices devices needs if slots declare their levels.
+func (p *Plan) sumBits(l *layout) int {
+	if l.most == p.most {
+		return p.Bits
+	}
+	return min(p.Bits, privacy.NarrowBits(cmp.Or(p.SumDevices, p.Users), int(l.most)))
+}
 
 // packedBytes counts the clipping bit's number too.
 func packedBytes(numbers, bits int) int { return ((numbers+1)*bits + 7) / 8 }

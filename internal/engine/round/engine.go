@@ -158,7 +158,10 @@ func (e *Engine) Step(ctx context.Context) (Report, error) {
 // bound returns what devices enforce in the next round; nil if they send floats.
 func (e *Engine) bound() (*privacy.Bound, error) {
 	if e.Stack == nil {
-		return e.Bound, nil
+		if e.Bound == nil || e.Bound.MaxInteger == 0 {
+			return e.Bound, nil
+		}
+		return &privacy.Bound{MaxInteger: e.Plan.RoundMaxInteger(e.Next)}, nil
 	}
 	ok, err := e.Affords(0, e.Next)
 	if err != nil {
