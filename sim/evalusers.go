@@ -91,7 +91,8 @@ func (r *Run) evalEvery() int {
 func (r *Run) sampleProgress() {
 	e := r.eval
 	n := affordable(r.fleet.split, mostProgressScores, leastForProgress)
-	if n == 0 || n >= e.askedUsers() || r.fleet.plan.Serves(method.ServeLocal) || r.fleet.plan.Serves(method.ServeOther) {
+	if n == 0 || n >= e.askedUsers() || r.fleet.plan.Serves(method.ServeLocal) ||
+		r.fleet.plan.Serves(method.ServeOther) {
 		return
 	}
 	e.progress = draw(e.users(), n, len(e.now.Valid), r.Seed)

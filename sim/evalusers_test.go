@@ -48,7 +48,8 @@ func TestAutoUsersLimitsLargeDataOnly(t *testing.T) {
 		{40_000, 55_000, "paper", 0}, // sampled candidates only
 	} {
 		if got := AutoUsers.Of(of(c.users, c.items, c.protocol)); got != c.want {
-			t.Errorf("%d users, %d items, %s: %d users are evaluated, want %d", c.users, c.items, c.protocol, got, c.want)
+			t.Errorf("%d users, %d items, %s: %d users are evaluated, want %d", c.users, c.items, c.protocol, got,
+				c.want)
 		}
 	}
 	large := of(40_000, 55_000, "deployed")

@@ -14,7 +14,8 @@ import (
 // addReferences adds the reference rows to a result, and the tests of the method against each.
 func (j *Job) addReferences(ctx context.Context, run *sim.Run, res *result.Result, split *data.Split) error {
 	c := reference.Config{
-		Split: split, Rounds: j.visits(split.Users()), Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(), Jobs: j.Jobs,
+		Split: split, Rounds: j.visits(split.Users()), Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(),
+		Jobs:      j.Jobs,
 		EvalUsers: j.EvalUsers.Of(split), Cache: j.References,
 	}
 	rows, err := references(ctx, c, func(e ReferenceProgress) { j.OnEvent(e) })

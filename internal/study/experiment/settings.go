@@ -75,8 +75,9 @@ type Spec struct {
 	Methods *method.Registry // those that Entry is one of
 	Entry   method.Entry
 	Params  method.Method
-	Preset  *Preset           // nil without a preset
-	From    map[string]string // origin by key: default, method, data set, protocol, preset, devices, file, environment or flag
+	Preset  *Preset // nil without a preset
+	// From is the origin by key: default, method, data set, protocol, preset, devices, file, environment or flag.
+	From map[string]string
 
 	devices int // that the settings are fitted to; 0 if they are not
 }

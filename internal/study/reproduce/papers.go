@@ -86,7 +86,8 @@ func Papers() []Paper {
 				"rewards methods that memorise a user's own items, as local-only training shows. The paper's " +
 				"features on Frappe are cost and count. It does not define count (ours is how often an app " +
 				"occurs in the training rows). With these features we do not reach the published numbers of " +
-				"the methods that depend on features; the last section says what was tried. The paper takes ratings above 3 as positive; we take every interaction. Runs are " +
+				"the methods that depend on features; the last section says what was tried. " +
+				"The paper takes ratings above 3 as positive; we take every interaction. Runs are " +
 				"evaluated every 20 rounds, and the last round is reported.",
 		},
 		{

@@ -130,7 +130,8 @@ func (f *Features) endProducts(g *method.Global) {
 	}
 }
 
-// endFeatures computes the features, and clears the probe: with the basis Q of the columns of A, and the products W = A'Q, A is Q W'. If
+// endFeatures computes the features, and clears the probe: with the basis Q of the columns of A, and the products
+// W = A'Q, A is Q W'. If
 // W'W = Z S² Z', then A is U S V' with U = Q Z and V = W Z / S. For together, which is symmetric, V is U after one
 // more multiplication, up to the signs of columns.
 func (f *Features) endFeatures(g *method.Global) {
