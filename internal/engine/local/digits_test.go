@@ -186,7 +186,7 @@ func FuzzDigits(f *testing.F) {
 			Items: 10, Users: int(users) + 1, Rounds: 1, Batch: 4, Integers: true, Dense: true, Bits: 2 + int(bits)%31,
 		})
 		if err != nil {
-			return // too few bits for so many devices
+			return // too few bits for this number of devices
 		}
 		most := p.RoundMaxInteger(0)
 		if most < 1 || most > p.MaxInteger() {

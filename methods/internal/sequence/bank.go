@@ -11,16 +11,17 @@ import (
 // sums of a history's features, from the newest item alone to the whole history, and its result
 // is compared with the features of each item. A device sends one gradient of the next-item loss
 // per pass, over its whole history and with a limited norm. Nothing is stored per user: a
-// new user is served from the history alone.
+// new user is served from the history alone. SASRec (Kang and McAuley 2018) learns a row per item
+// instead, which is the larger part of its numbers.
 type Bank struct {
-	Width     int     `default:"64" min:"1" max:"1024" range:"32|64|128" doc:"width of the projected rows and of the state"`
-	Rank      int     `default:"64" min:"1" max:"1024" range:"32|64|128" doc:"rank of each of the three parts of the features"`
-	Train     int     `default:"8" min:"1" max:"1000" range:"5..20" doc:"training passes, after three passes for the features"`
-	LR        float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"server learning rate; it falls linearly to 0"`
-	Drop      float64 `default:"0.2" min:"0" max:"<1" range:"0.1..0.3" doc:"dropout on projected rows and on the hidden layer"`
-	Longest   int     `default:"200" min:"1" range:"50|100|200" doc:"newest items of a history that are read"`
-	Few       int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have get no features: their sums would reveal a device"`
-	Negatives int     `default:"512" min:"1" range:"256|512|1024" doc:"negatives of a local training, shared by all positions"`
+	Width   int     `default:"64" min:"1" max:"1024" range:"32|64|128" doc:"width of the projected rows and of the state"`
+	Rank    int     `default:"64" min:"1" max:"1024" range:"32|64|128" doc:"rank of each of the three parts of the features"`
+	Train   int     `default:"8" min:"1" max:"1000" range:"5..20" doc:"training passes, after three passes for the features"`
+	LR      float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"server learning rate; it falls linearly to 0"`
+	Drop    float64 `default:"0.2" min:"0" max:"<1" range:"0.1..0.3" doc:"dropout on projected rows and on the hidden layer"`
+	Longest int     `default:"200" min:"1" range:"50|100|200" doc:"newest items of a history that are read"`
+	Few     int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have get no features: their sums would reveal a device"`
+	Softmax int     `default:"512" min:"1" range:"256|512|1024" doc:"negatives of the sampled softmax, shared by all positions"`
 }
 
 var (
@@ -38,7 +39,7 @@ func (m *Bank) features() *Features { return &Features{Rank: m.Rank, Few: m.Few}
 func (m *Bank) frozen(items int) *Frozen {
 	return OnBank(Frozen{
 		First: featureSlots, Item: featureTable, Dim: m.features().Width(items), Width: m.Width, Longest: m.Longest,
-		Negatives: m.Negatives, Drop: m.Drop,
+		Negatives: m.Softmax, Drop: m.Drop,
 	})
 }
 
