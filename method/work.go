@@ -66,8 +66,10 @@ type View struct {
 	// must have been multiplied by, RowScale[p] the factor of position p so far.
 	Scale     float64
 	RowScale  []float64
-	Used      int  // positions of the block in use; 0 if unknown
-	SameScale bool // all positions have the factor Scale; RowScale is stale
+	Used      int       // positions of the block in use; 0 if unknown
+	SameScale bool      // all positions have the factor Scale; RowScale is stale
+	stale     []uint32  // scratch memory of Rescale: rows
+	factors   []float32 // and what they are multiplied by
 }
 
 // Row returns row r of a PerItem slot's arena.
@@ -269,9 +271,19 @@ func (v *View) Rescale(positions []uint32) {
 	if v.RowScale == nil || v.SameScale {
 		return
 	}
-	for _, p := range positions {
-		v.bring(p)
+	if n := len(positions); cap(v.stale) < n {
+		v.stale, v.factors = make([]uint32, n), make([]float32, n)
 	}
+	rows, by, n := v.stale[:len(positions)], v.factors[:len(positions)], 0
+	for _, p := range positions {
+		at := v.RowScale[p]
+		rows[n], by[n] = p, float32(v.Scale/at)
+		v.RowScale[p] = v.Scale
+		if at != v.Scale {
+			n++
+		}
+	}
+	vec.ScaleEach(by[:n], rows[:n], v.Stride, v.Arena[int(v.Local)*v.Stride:])
 }
 
 // RescaleAll is Rescale for the first n positions.

@@ -125,6 +125,9 @@ func scaleAsm(s float32, x *float32, n int, dst *float32)
 func scaleRowsAsm(s float32, src *float32, from *uint32, stride int, n int, dst *float32, to *uint32)
 
 //go:noescape
+func scaleEachAsm(s *float32, at *uint32, stride int, n int, dst *float32)
+
+//go:noescape
 func largestAsm(x *float32, n int, lanes *uint32)
 
 //go:noescape

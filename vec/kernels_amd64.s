@@ -5718,6 +5718,60 @@ lastDone:
 	VZEROUPPER
 	RET
 
+// func scaleEachAsm(s *float32, at *uint32, stride int, n int, dst *float32)
+// Requires: AVX
+TEXT ·scaleEachAsm(SB), NOSPLIT, $0-40
+	MOVQ s+0(FP), AX
+	MOVQ at+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ dst+32(FP), SI
+	SHLQ $0x02, DX
+
+row:
+	CMPQ         BX, $0x01
+	JL           rowDone
+	MOVL         (CX), DI
+	IMULQ        DX, DI
+	ADDQ         SI, DI
+	MOVQ         DX, R8
+	VBROADCASTSS (AX), Y0
+
+four:
+	CMPQ    R8, $0x80
+	JL      fourDone
+	VMULPS  (DI), Y0, Y1
+	VMOVUPS Y1, (DI)
+	VMULPS  32(DI), Y0, Y1
+	VMOVUPS Y1, 32(DI)
+	VMULPS  64(DI), Y0, Y1
+	VMOVUPS Y1, 64(DI)
+	VMULPS  96(DI), Y0, Y1
+	VMOVUPS Y1, 96(DI)
+	ADDQ    $0x00000080, DI
+	SUBQ    $0x80, R8
+	JMP     four
+
+fourDone:
+one:
+	CMPQ    R8, $0x20
+	JL      oneDone
+	VMULPS  (DI), Y0, Y1
+	VMOVUPS Y1, (DI)
+	ADDQ    $0x00000020, DI
+	SUBQ    $0x20, R8
+	JMP     one
+
+oneDone:
+	ADDQ $0x04, CX
+	ADDQ $0x04, AX
+	SUBQ $0x01, BX
+	JMP  row
+
+rowDone:
+	VZEROUPPER
+	RET
+
 // func largestAsm(x *float32, n int, lanes *uint32)
 // Requires: AVX, AVX2
 TEXT ·largestAsm(SB), NOSPLIT, $0-24

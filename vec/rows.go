@@ -169,6 +169,19 @@ func ScaleRows(s float32, src []float32, from []uint32, stride int, dst []float3
 	}
 }
 
+// ScaleEach multiplies row at[x] of dst by s[x], for every x.
+func ScaleEach(s []float32, at []uint32, stride int, dst []float32) {
+	if len(s) != len(at) || stride%Lanes != 0 {
+		panic(badLength)
+	}
+	if scaleEachSIMD(s, at, stride, dst) {
+		return
+	}
+	for x, r := range at {
+		Scale(s[x], row(dst, stride, r))
+	}
+}
+
 // Fold adds the difference between consecutive row k from loc on and s*row(item[k]) to
 // row(dst+item[k]).
 func Fold(arena []float32, stride int, item []uint32, s float32, loc, dst uint32) {

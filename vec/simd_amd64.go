@@ -283,6 +283,15 @@ func scaleRowsSIMD(s float32, src []float32, from []uint32, stride int, dst []fl
 	return true
 }
 
+func scaleEachSIMD(s []float32, at []uint32, stride int, dst []float32) bool {
+	if !simd || len(at) == 0 {
+		return false
+	}
+	checkRows(dst, stride, at)
+	scaleEachAsm(&s[0], &at[0], stride, len(at), &dst[0])
+	return true
+}
+
 // countSIMD counts over a multiple of eight floats and returns the number of floats that it
 // processed.
 func countSIMD(x []float32, s float32) (below, equal, n int) {

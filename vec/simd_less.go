@@ -29,6 +29,8 @@ func pullSIMD(_, _ []float32, _ int, _ []uint32, _, _, _ []float32, _ *PullRates
 
 func scaleRowsSIMD(float32, []float32, []uint32, int, []float32, []uint32) bool { return false }
 
+func scaleEachSIMD([]float32, []uint32, int, []float32) bool { return false }
+
 func largestSIMD([]float32) (m uint32, n int)           { return 0, 0 }
 func packSIMD(int, float32, []float32, []uint32) bool   { return false }
 func unpackSIMD(int, float32, []uint32, []float32) bool { return false }

@@ -95,6 +95,7 @@ func TestSIMDGivesTheBitsOfItsTwin(t *testing.T) {
 		both(t, "Add", mem, func(m []float32) { _, _, _, g, _, z := part(m); Add(g, z) })
 		both(t, "Sum", mem, func(m []float32) { _, _, _, g, _, z := part(m); m[0] = Sum(g) + Sum(z) })
 		both(t, "Gather", mem, func(m []float32) { a, _, _, _, _, _ := part(m); Gather(a, stride, rd[:min(n, 3)], 20) })
+		both(t, "ScaleEach", mem, func(m []float32) { a, _, _, g, _, _ := part(m); ScaleEach(g, rd, stride, a) })
 		both(t, "Fold", mem, func(m []float32) {
 			a, _, _, _, _, _ := part(m)
 			Fold(a, stride, []uint32{1, 0, 1}, 0.9,

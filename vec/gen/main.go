@@ -55,6 +55,7 @@ func main() {
 	count()
 	scale()
 	scaleRows()
+	scaleEach()
 	largest()
 	pack("pack8Asm", true)
 	pack("pack16Asm", false)
