@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	"github.com/tacit-rec/tacit/internal/study/result"
@@ -54,6 +55,12 @@ func stableOptions(options map[string]any) map[string]any {
 	}
 	if dp := out["dp"]; dp != nil {
 		out["dp"] = strings.NewReplacer("trust=", "against=", "min-devices=", "least=").Replace(fmt.Sprint(dp))
+	}
+	// The number of evaluated users was a number; 0, its default, evaluated everybody.
+	if text := fmt.Sprint(out["eval-users"]); text == "auto" {
+		out["eval-users"] = 0
+	} else if n, err := strconv.Atoi(text); err == nil {
+		out["eval-users"] = n
 	}
 	// Bits apply to integer sums without a privacy guarantee, which had full width before.
 	if fmt.Sprint(out["bits"]) == "0" || out["sums"] == nil || out["dp"] != nil {

@@ -71,3 +71,25 @@ func TestARenamedKeyKeepsTheFingerprint(t *testing.T) {
 		t.Errorf("the fingerprint is %s, was %s", now, old)
 	}
 }
+
+// The number of evaluated users was a number before it could be a word.
+func TestEvaluatedUsersKeepTheFingerprint(t *testing.T) {
+	for _, c := range []struct {
+		words []string
+		old   any
+	}{{nil, 0}, {nil, 0.0}, {[]string{"eval-users=50"}, 50}} {
+		given, err := Assignments(append([]string{"method=pfedrec", "data=world"}, c.words...), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Resolve(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := param.Values(&s.Options)
+		old["eval-users"] = c.old
+		if fingerprint(s.Method, param.Values(s.Params), old, s.Protocol, s.Seed, "hash") != s.Fingerprint("hash") {
+			t.Errorf("%v: a run from before, with eval-users %v, has another fingerprint", c.words, c.old)
+		}
+	}
+}
