@@ -35,7 +35,10 @@ type Protocol struct {
 	// NewUserShare is the share of users held out of training and measured separately, from their own train rows.
 	// It is 0 in named protocols; a run sets it.
 	NewUserShare float64
-	About        string
+	// ShuffleTies puts the rows of a user with the same real time, in seconds, in random order. It is false in named
+	// protocols; a run sets it.
+	ShuffleTies bool
+	About       string
 }
 
 // SplitKind says what is held out.

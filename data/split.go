@@ -98,6 +98,13 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 	if in && p.Shuffle && set.Meta.TimeKind == NoTime {
 		s.Source = set.shuffled(seed)
 	}
+	if p.ShuffleTies {
+		if !in || set.Meta.TimeKind != RealTime {
+			return nil, fmt.Errorf("the rows of %s have no times that could be equal; use --time-ties file",
+				src.Info().Name)
+		}
+		s.Source = set.shuffledTies(seed)
+	}
 	if in && src.Users()*s.drawn() <= keepCandidates {
 		s.keep()
 	}
@@ -114,6 +121,36 @@ func (p Protocol) how() string {
 
 // shuffled is the set with the rows of each user in random order.
 func (s *Set) shuffled(seed uint64) *Set {
+	return s.reordered(func(u int, swap func(i, j int)) {
+		r := rng.New(seed, rng.Order, uint64(u))
+		shuffle(&r, s.Start[u], s.Start[u+1], swap)
+	})
+}
+
+// shuffledTies is the set with the rows of each user that have the same time in random order.
+func (s *Set) shuffledTies(seed uint64) *Set {
+	return s.reordered(func(u int, swap func(i, j int)) {
+		r := rng.New(seed, rng.Order, uint64(u))
+		for from := s.Start[u]; from < s.Start[u+1]; {
+			to := from + 1
+			for to < s.Start[u+1] && s.Time[to] == s.Time[from] {
+				to++
+			}
+			shuffle(&r, from, to, swap)
+			from = to
+		}
+	})
+}
+
+// shuffle shuffles the rows of a range.
+func shuffle(r *rng.Rand, from, to int, swap func(i, j int)) {
+	for i := to - 1; i > from; i-- {
+		swap(i, from+int(r.Uint32n(uint32(i-from+1))))
+	}
+}
+
+// reordered is a copy of the set in which order has swapped rows of each user. Times stay in place.
+func (s *Set) reordered(order func(u int, swap func(i, j int))) *Set {
 	out := *s
 	out.Item, out.Value = slices.Clone(s.Item), slices.Clone(s.Value)
 	out.Meta.Features.Row = nil
@@ -121,18 +158,17 @@ func (s *Set) shuffled(seed uint64) *Set {
 		c.Code = slices.Clone(c.Code)
 		out.Meta.Features.Row = append(out.Meta.Features.Row, c)
 	}
-	for u := range s.Users() {
-		r := rng.New(seed, rng.Order, uint64(u))
-		for i := s.Start[u+1] - 1; i > s.Start[u]; i-- {
-			j := s.Start[u] + int(r.Uint32n(uint32(i-s.Start[u]+1)))
-			out.Item[i], out.Item[j] = out.Item[j], out.Item[i]
-			if out.Value != nil {
-				out.Value[i], out.Value[j] = out.Value[j], out.Value[i]
-			}
-			for _, c := range out.Meta.Features.Row {
-				c.Code[i], c.Code[j] = c.Code[j], c.Code[i]
-			}
+	swap := func(i, j int) {
+		out.Item[i], out.Item[j] = out.Item[j], out.Item[i]
+		if out.Value != nil {
+			out.Value[i], out.Value[j] = out.Value[j], out.Value[i]
 		}
+		for _, c := range out.Meta.Features.Row {
+			c.Code[i], c.Code[j] = c.Code[j], c.Code[i]
+		}
+	}
+	for u := range s.Users() {
+		order(u, swap)
 	}
 	return &out
 }

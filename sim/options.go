@@ -25,6 +25,7 @@ type Options struct {
 	NewUsers  float64         `default:"0" doc:"fraction of users held out of training and evaluated as cold-start users"`
 	EvalEvery int             `default:"1" doc:"rounds between evaluations; methods that report their last round: 1 means about 16 in all"`
 	EvalUsers UserSample      `default:"auto" doc:"users to evaluate: all, a number, or auto (a sample if full ranking would take long)"`
+	TimeTies  string          `default:"file" choices:"file|shuffled" doc:"order of a user's rows of the same second: as in the file, or random by the seed"`
 	Ties      string          `default:"against" choices:"against|expected" doc:"rank of tied scores: worst case for the held-out item, or the mean over all orders"`
 
 	// Name is the method's name, for error messages.

@@ -17,7 +17,7 @@ import (
 // addedLater lists the options that were added after the first release. At its default such an option
 // changes nothing and is omitted from fingerprints, so that runs from before are found and resumed.
 // Add every new field of sim.Options here.
-var addedLater = []string{"dp", "secagg", "encode", "keep", "new-users", "sums"}
+var addedLater = []string{"dp", "secagg", "encode", "keep", "new-users", "sums", "time-ties"}
 
 // OldDefaults returns the settings of run folders that were written before a setting existed, if its
 // default is different now: integer sums had full width before the setting bits.

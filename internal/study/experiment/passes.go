@@ -15,7 +15,7 @@ const fromDevices = "devices"
 // FitTo fits an experiment to the users of its data: see FitToDevices.
 func (s *Spec) FitTo(src data.Source) {
 	if p, err := data.ProtocolNamed(s.Protocol); err == nil {
-		p.NewUserShare = s.NewUsers
+		p.NewUserShare, p.ShuffleTies = s.NewUsers, s.TimeTies == "shuffled"
 		s.FitToDevices(p.TrainingUsers(src.Users()))
 	}
 }

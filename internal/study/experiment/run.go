@@ -85,7 +85,7 @@ func (s *Spec) Split(src data.Source) (*data.Split, error) {
 	if err != nil {
 		return nil, AsInput(err, "")
 	}
-	protocol.NewUserShare = s.NewUsers
+	protocol.NewUserShare, protocol.ShuffleTies = s.NewUsers, s.TimeTies == "shuffled"
 	split, err := data.NewSplit(src, protocol, s.Seed)
 	return split, AsInput(err, "")
 }

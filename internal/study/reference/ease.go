@@ -13,7 +13,7 @@ import (
 // ease returns the weights, made anew only for other train rows.
 func (k *Cache) ease(s *data.Split) ([]float32, error) {
 	of := fmt.Sprint(s.Info().Hash, s.Split)
-	if s.Shuffle || s.NewUserShare > 0 {
+	if s.Shuffle || s.ShuffleTies || s.NewUserShare > 0 {
 		of += fmt.Sprint(" ", s.Seed, s.NewUserShare)
 	}
 	if k != nil && k.of == of {

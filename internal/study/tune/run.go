@@ -223,7 +223,7 @@ func (s *Search) split(seed uint64) (*data.Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.NewUserShare = s.Base.NewUsers
+	p.NewUserShare, p.ShuffleTies = s.Base.NewUsers, s.Base.TimeTies == "shuffled"
 	split, err := data.NewSplit(s.Source, p, seed)
 	if err != nil {
 		return nil, &experiment.InputError{Err: err}
