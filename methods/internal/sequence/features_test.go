@@ -139,18 +139,15 @@ func slowFeatures(s *data.Split, rank, few int) (table [][]float64, n []float64)
 
 func slowFactors(a *mat.Dense, rank int, kept []bool) (left, right [][]float64) {
 	m := len(kept)
-	norm := func(i, j int) (x float64) {
-		row, col := 50.0, 50.0
-		for k := range m {
-			row, col = row+a.At(i, k), col+a.At(k, j)
-		}
-		return 1 / math.Sqrt(row*col)
+	row, col := make([]float64, m), make([]float64, m)
+	for i := range m {
+		row[i], col[i] = 50+mat.Sum(a.RowView(i)), 50+mat.Sum(a.ColView(i))
 	}
 	normal := mat.NewDense(m, m, nil)
 	for i := range m {
 		for j := range m {
 			if kept[i] && kept[j] {
-				normal.Set(i, j, a.At(i, j)*norm(i, j))
+				normal.Set(i, j, a.At(i, j)/math.Sqrt(row[i]*col[j]))
 			}
 		}
 	}
