@@ -23,6 +23,7 @@ var optional = []reflect.Type{
 	reflect.TypeFor[method.Featured](),
 	reflect.TypeFor[method.Updater](),
 	reflect.TypeFor[method.EmptyUpdater](),
+	reflect.TypeFor[method.PartialUpdater](),
 	reflect.TypeFor[method.PostUpdater](),
 	reflect.TypeFor[method.PopularityRanker](),
 	reflect.TypeFor[method.Phased](),

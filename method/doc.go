@@ -32,7 +32,7 @@
 // # Optional interfaces
 //
 // A method implements Method, and any of Learner, Headed, Linear, Ready, Featured, Updater,
-// EmptyUpdater, PostUpdater, PopularityRanker, Phased, PhasedSlots, InPasses,
+// EmptyUpdater, PartialUpdater, PostUpdater, PopularityRanker, Phased, PhasedSlots, InPasses,
 // BudgetWeighter, FinalRound, Central and Checker. A runtime finds them with As. Guard
 // each with a line such as
 //

@@ -21,6 +21,14 @@ type EmptyUpdater interface {
 	UpdatesEmptyRounds() bool
 }
 
+// PartialUpdater is an Updater that changes only some slots after a round. The runtime then copies and checks only
+// these, which matters for tables of a large catalogue that stay the same in most rounds.
+type PartialUpdater interface {
+	Updater
+	// Updates reports whether Update or PostUpdate may change the value of a slot after a round.
+	Updates(round, rounds, slot int) bool
+}
+
 // PassOf returns the pass of a round, from 0, and whether the round is the first or the last one of the pass.
 // Rounds count from 0. If there are fewer rounds than passes, each round is a pass, and the last passes do not
 // take place.

@@ -293,6 +293,39 @@ func TestAnEmptyUpdaterUpdatesWithoutReports(t *testing.T) {
 	}
 }
 
+// partial declares which slots it changes.
+type partial struct{ own }
+
+func (m *partial) Updates(round, _, slot int) bool { return slot == 5 || slot == 0 && round == 0 }
+
+func (m *partial) Update(g *method.Global) {
+	g.Value[5][0] = 3
+	if g.Round == 0 {
+		g.Value[0][0] = float32(math.Inf(1))
+	}
+}
+
+// Of a rejected model all slots that the method changes come back; others are not copied.
+func TestAPartialUpdaterKeepsOnlyItsSlots(t *testing.T) {
+	m := &partial{own: own{none: none{slots: slots()}}}
+	e := engineOf(t, &fake{users: 5, rep: Report{Devices: 2}}, aggregate.PerCohort, m)
+	for round, rejected := range []bool{true, false} {
+		rep, err := e.Step(context.Background())
+		if err != nil || (rep.Rejected != "") != rejected {
+			t.Fatalf("round %d: %+v, %v", round, rep, err)
+		}
+		if len(e.kept.value[1]) != 0 || len(e.kept.value[5]) == 0 || (len(e.kept.value[0]) != 0) != (round == 0) {
+			t.Errorf("round %d keeps %v", round, e.kept.value)
+		}
+		want := padded(3, 6)
+		if rejected {
+			want = padded(6, 6)
+		}
+		same(t, "the server's slot", e.Value[5], want)
+		same(t, "the table", e.Value[0], padded(1, 2, 3, 4, 5, 6))
+	}
+}
+
 // A round whose sum makes the model implausible has no usable reports.
 func TestAnEmptyUpdaterUpdatesAfterARejection(t *testing.T) {
 	m := &gatherer{own: own{none: none{slots: slots()}}}

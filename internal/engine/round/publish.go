@@ -21,7 +21,7 @@ const (
 
 // kept is the model of the round before, which stays if that of a round is rejected.
 type kept struct {
-	value [][]float32 // by slot; nil if the coordinator keeps no value of it
+	value [][]float32 // by slot; empty if the server step does not change it
 	state []aggregate.State
 }
 
@@ -30,15 +30,25 @@ func isStored(s *method.Slot) bool {
 	return s.Scope == method.Server || s.Scope == method.Shared && s.Upload != method.Sum
 }
 
-// keep copies the model before a server step.
+// mayChange reports whether the server step of the next round may change the stored value of a slot.
+func (e *Engine) mayChange(slot int) bool {
+	if !isStored(&e.Plan.Slots[slot]) {
+		return false
+	}
+	m, ok := method.As[method.PartialUpdater](e.Plan.Method)
+	return !ok || m.Updates(e.Next, e.Plan.Rounds, slot)
+}
+
+// keep copies the part of the model that the server step may change.
 func (e *Engine) keep() {
 	if e.kept.value == nil {
 		e.kept.value = make([][]float32, len(e.Value))
 		e.kept.state = make([]aggregate.State, len(e.State))
 	}
 	for i := range e.Plan.Slots {
-		if isStored(&e.Plan.Slots[i]) {
-			e.kept.value[i] = append(e.kept.value[i][:0], e.Value[i]...)
+		e.kept.value[i] = e.kept.value[i][:0]
+		if e.mayChange(i) {
+			e.kept.value[i] = append(e.kept.value[i], e.Value[i]...)
 		}
 		copyState(&e.kept.state[i], &e.State[i])
 	}
@@ -61,9 +71,7 @@ func (e *Engine) check(rep *Report) {
 	}
 	rep.Discarded = true
 	for i, v := range e.kept.value {
-		if v != nil {
-			copy(e.Value[i], v)
-		}
+		copy(e.Value[i], v)
 		copyState(&e.State[i], &e.kept.state[i])
 	}
 }
@@ -77,7 +85,7 @@ func (e *Engine) implausible() string {
 				return fmt.Sprintf("the server rule's memory of slot %s would not be finite", s.Name)
 			}
 		}
-		if !isStored(s) {
+		if !e.mayChange(i) {
 			continue
 		}
 		limit := maxMagnitude

@@ -31,6 +31,7 @@ var (
 	_ method.PhasedSlots  = (*Bank)(nil)
 	_ method.InPasses     = (*Bank)(nil)
 
+	_ method.PartialUpdater   = (*Bank)(nil)
 	_ method.PopularityRanker = (*Bank)(nil)
 )
 
@@ -105,6 +106,13 @@ func (m *Bank) Update(g *method.Global) {
 	from, _ := method.PassRounds(FeaturePasses, g.Rounds, m.Passes())
 	f.Step(g, m.LR*(1-float64(g.Round-from)/float64(g.Rounds-from)))
 	f.SetTable(g)
+}
+
+// Updates is true for the network in every round, and for the features in their passes.
+func (m *Bank) Updates(round, rounds, slot int) bool {
+	pass, _, last := method.PassOf(round, rounds, m.Passes())
+	return slot >= featureSlots && (last || pass >= FeaturePasses) ||
+		slot < featureSlots && m.features().Updates(pass, last, slot)
 }
 
 // Popular orders the items by the number of devices that have them.

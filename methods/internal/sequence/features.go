@@ -135,3 +135,22 @@ func (f *Features) Transfers(pass, slot int) bool {
 	}
 	return false
 }
+
+// Updates reports whether Update may change a slot of Features in a pass.
+func (f *Features) Updates(pass int, last bool, slot int) bool {
+	switch slot - f.First {
+	case featureState:
+		return pass < FeaturePasses
+	case featureTotal:
+		return pass == 0
+	case featureGather:
+		return pass == 1 || pass == 2
+	case featureCounts:
+		return pass == 0 && last
+	case featureProbe:
+		return pass < FeaturePasses && last
+	case featureTable:
+		return pass == 2 && last
+	}
+	return false
+}
