@@ -105,7 +105,7 @@ func (h Additive) pull(w *method.Work, b *method.Batch, p *AdditiveRates) float6
 		return 0
 	}
 	sum := func(k int) float64 { return float64(vec.Sum(sums[k*vec.Lanes : (k+1)*vec.Lanes])) }
-	terms := float64(l1)*sum(1) + float64(l2)*sum(2) - float64(apart)*sum(0)
+	terms := float64(float64(l1)*sum(1)) + float64(float64(l2)*sum(2)) - float64(float64(apart)*sum(0))
 	return loss + terms/float64(places)
 }
 

@@ -55,7 +55,7 @@ func FitUser(w *method.Work, item, gram *method.View, rd []uint32, a0, reg float
 	for i := range weight {
 		weight[i] = 1
 	}
-	RidgeSolve(w, item, gram, rd, weight, weight, a0, reg*(float64(len(rd))+a0*float64(w.Items)), dst)
+	RidgeSolve(w, item, gram, rd, weight, weight, a0, reg*(float64(len(rd))+float64(a0*float64(w.Items))), dst)
 }
 
 // Gram sets dst to the sum of row row' over the first n rows.

@@ -35,7 +35,7 @@ func (c NewtonStep) Mix(scale float64, got, value []float32) {
 // so far, scaled to all devices. round starts at 0.
 func (c NewtonStep) Count(round int, all float64, got, value []float32) {
 	for i, x := range got {
-		value[i] += (float32(all)*x - value[i]) / float32(round+1)
+		value[i] += (float32(float32(all)*x) - value[i]) / float32(round+1)
 	}
 }
 
@@ -80,7 +80,7 @@ func (c NewtonStep) Move(n, seen []float64, users int, g, curve, got, move, valu
 		if seen[i] < float64(c.Few) {
 			continue
 		}
-		r, all := c.Reg*(n[i]+c.A0*float64(users)), n[i]/seen[i]
+		r, all := float64(c.Reg*(n[i]+float64(c.A0*float64(users)))), n[i]/seen[i]
 		if n[i] != last {
 			c.bend(n[i], r, g, curve, h)
 			ok, last = learn.Cholesky(h, d), n[i]

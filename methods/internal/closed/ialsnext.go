@@ -117,7 +117,7 @@ func (m *IALSNext) recent(w *method.Work, r learn.Recency, history []uint32) []f
 	user, scores := w.View[alsUser].Val, w.Floats(w.Items)
 	items, weight, total := r.Weights(w, history)
 	learn.RidgeSolve(w, &w.View[alsItem], &w.View[alsGram], items, weight, weight, m.A0,
-		m.Reg*(total+m.A0*float64(w.Items)), user)
+		m.Reg*(total+float64(m.A0*float64(w.Items))), user)
 	learn.StandardiseScores(&w.View[alsItem], user, scores)
 	return scores
 }

@@ -21,7 +21,7 @@ func Semidefinite(m []float32, dim, stride int, noise float64) bool {
 		trace += math.Abs(float64(m[r*stride+r]))
 	}
 	// The largest eigenvalue of symmetric noise is about 2 noise sqrt(dim).
-	slack := 1e-5*trace/float64(dim) + 4*noise*math.Sqrt(float64(dim))
+	slack := 1e-5*trace/float64(dim) + float64(4*noise*math.Sqrt(float64(dim)))
 	b := append([]float64(nil), a...)
 	for r := range dim {
 		b[r*dim+r] += slack + math.SmallestNonzeroFloat32

@@ -29,7 +29,7 @@ func (s Sweep) Items(n []float64, outer, square []float32, wide int, target, ite
 				a[r*d+c] = s.All * (float64(square[at]) + float64(s.A0*float64(outer[r*s.Stride+c])))
 				at++
 			}
-			a[r*d+r] += s.Reg * (float64(s.All*have) + float64(s.A0*float64(s.Users)))
+			a[r*d+r] += float64(s.Reg * (float64(s.All*have) + float64(s.A0*float64(s.Users))))
 			y[r] = s.All * float64(target[i*s.Stride+r])
 		}
 		if learn.Solve(a, y) {

@@ -114,7 +114,7 @@ func reflect(a []float32, k, n int, v, w []float32) {
 
 // above returns the number of eigenvalues above x (Sturm sequence).
 func (t *bands) above(x float64) (n int) {
-	tiny := t.wide*1e-18 + 1e-300
+	tiny := float64(t.wide*1e-18) + 1e-300
 	q := 1.0
 	for i, d := range t.d {
 		q, d = d-x, q
@@ -189,7 +189,7 @@ type factors struct {
 func (t *bands) factor(x float64) *factors {
 	n := len(t.d)
 	f := &factors{make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]bool, n)}
-	tiny := t.wide*1e-16 + 1e-290
+	tiny := float64(t.wide*1e-16) + 1e-290
 	diagonal, right := t.d[0]-x, t.e[0]
 	for i := range n {
 		if i == n-1 {

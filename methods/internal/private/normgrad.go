@@ -112,7 +112,7 @@ func (m *NormGrad) send(w *method.Work, v []method.View) {
 	for _, c := range by {
 		square += float64(float64(c) * float64(c))
 	}
-	square *= float64(vec.Dot(p, p))
+	square = float64(square * float64(vec.Dot(p, p))) // rounded, or square-square may be fused and not 0
 	unit := float32(1 / math.Sqrt(square))
 	for x, pos := range s.Pos {
 		if by[pos] != 0 && square > 0 && square-square == 0 {
@@ -131,7 +131,7 @@ func (m *NormGrad) solve(w *method.Work, v []method.View, r learn.Recency) []flo
 	for i := range m.Dim {
 		mean += float64(v[ngGram].Val[i*v[ngGram].Stride+i])
 	}
-	reg := m.Reg * (total + m.A0*float64(w.Items)) * mean / float64(w.Items)
+	reg := m.Reg * (total + float64(m.A0*float64(w.Items))) * mean / float64(w.Items)
 	learn.RidgeSolve(w, &v[ngItem], &v[ngGram], items, weight, weight, m.A0, reg+1e-12, p)
 	return p
 }

@@ -49,7 +49,7 @@ func (h Spectral) Embed(matrix []float32, sigma float64, users int, place []floa
 		clear(row[:h.Rank])
 		if at := int(place[i*placeStride]); at > 0 {
 			for k, x := range values {
-				row[k] = float32(float64(vectors[k][at-1]) * math.Sqrt(x/(x+h.Damp*float64(users))))
+				row[k] = float32(float64(vectors[k][at-1]) * math.Sqrt(x/(x+float64(h.Damp*float64(users)))))
 			}
 		}
 	}

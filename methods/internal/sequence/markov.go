@@ -97,7 +97,7 @@ func (m *Markov) Ready(int) method.Visit {
 			row := next.Row(w.History[len(w.History)-1-k])
 			n := vec.Sum(row) + float32(m.Smooth)
 			vec.Axpy(weight/n, row, score)
-			popular += weight / n * float32(m.Smooth)
+			popular += float32(weight / n * float32(m.Smooth))
 			weight *= float32(m.Decay)
 		}
 		for i := range uint32(w.Items) {
