@@ -60,7 +60,8 @@ type Slot struct {
 	// Levels is the precision that the sum of a slot with a Range needs: a device sends its numbers
 	// as integers up to at least Levels in magnitude, rounded up or down at random so that they are
 	// right on average. A masked number then takes only as many bits as Levels times the devices
-	// of its sum. 0 means as precise as the run's bits allow.
+	// of its sum. Federations of fewer than 1,024 devices have more levels in proportion. 0 means as
+	// precise as the run's bits allow.
 	Levels        int
 	HighPrecision bool   // use two integers per number in narrow sums, for matrices that are inverted
 	Doc           string // for the method's page

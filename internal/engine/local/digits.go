@@ -13,6 +13,10 @@ import (
 // maxLevels is the largest Slot.Levels.
 const maxLevels = 1 << 20
 
+// manyDevices is the number of devices for which Slot.Levels is enough. In fewer devices rounding averages out
+// less, and they have more levels in proportion: their sums have the same width.
+const manyDevices = 1024
+
 // maxDigits is the largest number of digits of a number.
 const maxDigits = 6
 
@@ -74,7 +78,11 @@ func (p *Plan) precision(slot int) int64 {
 	case s.HighPrecision:
 		return levelsOf(p.most, 2)
 	case s.Levels > 0:
-		return min(int64(s.Levels), p.most)
+		levels := int64(s.Levels)
+		if users := int64(p.Users); users > 0 && users < manyDevices {
+			levels = (levels*manyDevices + users - 1) / users
+		}
+		return min(levels, p.most)
 	}
 	return p.most
 }

@@ -69,24 +69,25 @@ func TestLevelsMakeUpdatesShorter(t *testing.T) {
 		most         int64
 		numbers, bit int
 	}{
-		{"without levels", []method.Slot{sumSlot("a", 100, 0, false)}, 1000, 8388, 800, 24},
-		{"levels", []method.Slot{sumSlot("a", 100, 15, false)}, 1000, 15, 800, 15},
-		{"more than the bits allow", []method.Slot{sumSlot("a", 100, 1<<20, false)}, 1000, 8388, 800, 24},
+		{"without levels", []method.Slot{sumSlot("a", 100, 0, false)}, 1024, 8191, 800, 24},
+		{"levels", []method.Slot{sumSlot("a", 100, 15, false)}, 1024, 15, 800, 15},
+		{"few devices", []method.Slot{sumSlot("a", 100, 15, false)}, 64, 240, 800, 15},
+		{"more than the bits allow", []method.Slot{sumSlot("a", 100, 1<<20, false)}, 1024, 8191, 800, 24},
 		{
 			"the large slot decides",
 			[]method.Slot{sumSlot("a", 100, 15, false), sumSlot("b", 1, 255, false)},
-			1000, 15, 816, 15,
+			1024, 15, 816, 15,
 		},
 		{
 			"the finer slot decides",
 			[]method.Slot{sumSlot("a", 1, 15, false), sumSlot("b", 100, 255, false)},
-			1000, 255, 808, 19,
+			1024, 255, 808, 19,
 		},
-		// 2*8388*8389 levels of the wide slot are 6 digits in base 31.
+		// 2*8191*8192 levels of the wide slot are 6 digits in base 31.
 		{
 			"high precision",
 			[]method.Slot{sumSlot("a", 1000, 15, false), sumSlot("b", 1, 0, true)},
-			1000, 15, 8000 + 6*8, 15,
+			1024, 15, 8000 + 6*8, 15,
 		},
 	} {
 		p, _ := planOf(t, &sums{slots: c.slots}, c.users, 24)

@@ -72,7 +72,7 @@ func (m *IALS) Slots(items int) []method.Slot {
 			Doc: "Gram matrix of the item rows",
 		},
 		alsGrad: {
-			Name: "gradient", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d, Range: reach,
+			Name: "gradient", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d, Range: reach, Levels: 255,
 			Doc: "gradient of the rows of a device's own items",
 		},
 		alsOuter: {

@@ -59,6 +59,7 @@ const (
 	excess    = 16 // columns of the probe beyond the rank
 	sumRange  = 1024
 	rowRange  = 16
+	rowLevels = 127
 )
 
 // columns is the number of columns that one matrix is multiplied by.
@@ -105,7 +106,8 @@ func (f *Features) Slots(items int) []method.Slot {
 		},
 		featureRows: {
 			Name: "products", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 2 * k, Range: rowRange,
-			Doc: "products of the device's item pairs with the probe, in the second and third pass",
+			Levels: rowLevels,
+			Doc:    "products of the device's item pairs with the probe, in the second and third pass",
 		},
 		featureTotal: {
 			Name: "all-totals", Scope: method.Server, PerItem: true, Dim: sumColumns, Limit: most,

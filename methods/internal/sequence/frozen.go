@@ -59,6 +59,8 @@ const (
 const (
 	clip        = 1
 	matrixRange = 0.25
+	// gradientLevels is the precision of a gradient in narrow sums; its rounding is unbiased.
+	gradientLevels = 127
 )
 
 // Slots returns the slots for a catalogue.
@@ -104,13 +106,13 @@ func (f *Frozen) Slots(items int) []method.Slot {
 	for i := range out {
 		if out[i].Upload == method.Gradient {
 			trained += out[i].Rows * vec.Pad(out[i].Dim)
-			out[i].Range = clip
+			out[i].Range, out[i].Levels = clip, gradientLevels
 			if out[i].Rows > 1 {
 				out[i].Range = matrixRange
 			}
 		}
 	}
-	out[frozenLean].Range = clip
+	out[frozenLean].Range, out[frozenLean].Levels = clip, gradientLevels
 	out[frozenMean] = method.Slot{
 		Name: "momentum", Scope: method.Server, Rows: 1, Dim: trained,
 		Doc: "mean gradient of every trained number",
