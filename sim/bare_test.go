@@ -64,10 +64,10 @@ func TestMaskedSumOfFewDevicesIsDiscarded(t *testing.T) {
 
 func TestMasksWithoutABoundAreRefused(t *testing.T) {
 	for want, change := range map[string]func(o *Options){
-		"tacit, ials": func(*Options) {},
-		"bits=24":     func(o *Options) { o.Bits = 0 },
-		"mean = row":  func(o *Options) { o.Mean = "row" },
-		"poisson":     cohort("poisson:0.5"),
+		"tacit, gru4rec": func(*Options) {},
+		"bits=24":        func(o *Options) { o.Bits = 0 },
+		"mean = row":     func(o *Options) { o.Mean = "row" },
+		"poisson":        cohort("poisson:0.5"),
 	} {
 		for _, secagg := range []string{"assumed", "on"} {
 			o := defaults()

@@ -109,7 +109,8 @@ func lies(slots []method.Slot) map[string]lie {
 	return out
 }
 
-// ranged are the methods whose every number has a declared range, and tacit's item-item model.
+// ranged are the methods with a server step of their own whose every number has a declared range.
+// The deltas of other methods are limited by their range and the run's server rule only.
 func ranged(t *testing.T, items int) map[string]func() method.Method {
 	t.Helper()
 	out := map[string]func() method.Method{}
@@ -126,6 +127,9 @@ func ranged(t *testing.T, items int) map[string]func() method.Method {
 	for _, e := range methods.Default().Entries() {
 		m := e.New()
 		configure(t, m)
+		if _, own := m.(method.Updater); !own {
+			continue
+		}
 		sent := 0
 		for _, s := range m.Slots(items) {
 			if s.Scope != method.Shared || s.Upload == method.Broadcast {

@@ -85,33 +85,49 @@ func leavesFewAlone(t *testing.T, split *data.Split, s coordinator.Settings, wan
 
 // Devices may drop out at any step: the round has the sum of the others, or another attempt.
 func TestMaskingWithoutPolicySurvivesDropoutsAtEveryStep(t *testing.T) {
-	t.Parallel()
-	split := splitOf(t, "users=30,items=30,mean-rows=6,seed=3")
-	for _, bucket := range []int{0, 15} {
-		s := bareMasks(split, "ials", bucket)
-		s.Rounds = 2
-		s.Deadline = max(2*time.Second, pace(t, split, s))
-		r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
-		var acked sum
-		r.run(func(c *fleet.Config) { c.Leave, c.Counted = [4]float64{0.04, 0.04, 0.04, 0.04}, acked.add },
-			uint32(s.Rounds))
-		s.Masked = false
-		run := simulation(t, split, s)
-		var came [][]uint32
-		n := 0
-		for k := range uint32(s.Rounds) {
-			c, err := r.admin.Counted(context.Background(), k)
-			if err != nil || len(c.DeviceIDs) < 10 {
-				t.Fatalf("round %d has %d devices: %v", k+1, len(c.DeviceIDs), err)
-			}
-			came = append(came, c.DeviceIDs)
-			n += len(c.DeviceIDs)
-		}
-		if n == s.Rounds*split.Users() || acked.n() > n {
-			t.Errorf("bucket %d: %d reports are in sums, %d were acknowledged, and some devices have left", bucket, n,
-				acked.n())
-		}
-		run.Replay(func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }, nil)
-		same(t, r.newest(), finished(t, run))
+	for name, of := range map[string]struct {
+		method string
+		bucket int
+		params []string
+	}{
+		"ials":            {"ials", 0, nil},
+		"ials in buckets": {"ials", 15, nil},
+		"gru4rec":         {"gru4rec", 0, []string{"lr", "1", "row-lr", "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			split := splitBy(t, "temporal", "users=30,items=30,mean-rows=6,seed=3")
+			s := bareMasks(split, of.method, of.bucket, of.params...)
+			s.Rounds = 2
+			s.Deadline = max(2*time.Second, pace(t, split, s))
+			dropouts(t, split, s)
+		})
 	}
+}
+
+// dropouts runs masked rounds from which devices drop out, and compares the model with a simulation
+// of those that stay.
+func dropouts(t *testing.T, split *data.Split, s coordinator.Settings) {
+	t.Helper()
+	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
+	var acked sum
+	r.run(func(c *fleet.Config) { c.Leave, c.Counted = [4]float64{0.04, 0.04, 0.04, 0.04}, acked.add },
+		uint32(s.Rounds))
+	s.Masked = false
+	run := simulation(t, split, s)
+	var came [][]uint32
+	n := 0
+	for k := range uint32(s.Rounds) {
+		c, err := r.admin.Counted(context.Background(), k)
+		if err != nil || len(c.DeviceIDs) < 10 {
+			t.Fatalf("round %d has %d devices: %v", k+1, len(c.DeviceIDs), err)
+		}
+		came = append(came, c.DeviceIDs)
+		n += len(c.DeviceIDs)
+	}
+	if n == s.Rounds*split.Users() || acked.n() > n {
+		t.Errorf("%d reports are in sums, %d were acknowledged, and some devices have left", n, acked.n())
+	}
+	run.Replay(func(t int, dst []uint32) []uint32 { return append(dst, came[t]...) }, nil)
+	same(t, r.newest(), finished(t, run))
 }

@@ -105,7 +105,7 @@ func (p *Plan) CheckMaskable() error {
 			"--dp epsilon=8")
 	}
 	return errors.New("secure aggregation requires a bound on each number, and this method does not declare the " +
-		"range of its numbers: add --dp epsilon=8, use a method that does (tacit, ials, ease), or omit --secagg")
+		"range of its numbers: add --dp epsilon=8, use a method that does (tacit, gru4rec, ials), or omit --secagg")
 }
 
 // Decode writes the numbers of a slot in a round's sum of updates to padded rows; zeros if

@@ -7,7 +7,9 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/internal/engine/local"
+	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/param"
 )
 
 // recurrent is a GRU whose local training does nothing.
@@ -193,6 +195,26 @@ func TestNextItemLossGradientMatchesFiniteDifferences(t *testing.T) {
 						c.alike, v.Slot.Name, k, grad[k], want)
 				}
 			}
+		}
+	}
+}
+
+// Masks need a bound on every number that a device sends. The bound follows the rates.
+func TestGRU4RecBoundsItsNumbers(t *testing.T) {
+	var m GRU4Rec
+	param.Defaults(&m)
+	before := m.Slots(10)
+	m.RowLR, m.Steps = learn.Const(2*m.RowLR.V), 3
+	for i, s := range m.Slots(10) {
+		if s.Scope != method.Shared {
+			continue
+		}
+		factor := 3.0
+		if s.PerItem {
+			factor = 6
+		}
+		if !(before[i].Range > 0) || math.Abs(s.Range/before[i].Range-factor) > 1e-9 {
+			t.Errorf("the range of %s is %g, and %g for %g times the steps", s.Name, before[i].Range, s.Range, factor)
 		}
 	}
 }
