@@ -36,7 +36,13 @@ func chains(t *testing.T, items, users int) *data.Split {
 
 func bankRun(t *testing.T, split *data.Split, change func(*sim.Options), settings ...string) *sim.Run {
 	t.Helper()
-	e, err := methods.Default().Lookup("bank")
+	return passesRun(t, "bank", split, change, settings...)
+}
+
+// passesRun runs bank, or a method like it, to the end.
+func passesRun(t *testing.T, name string, split *data.Split, change func(*sim.Options), settings ...string) *sim.Run {
+	t.Helper()
+	e, err := methods.Default().Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +72,7 @@ func TestBankLearnsTheOrder(t *testing.T) {
 		"integers": func(o *sim.Options) { o.Sums = "integer" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := bankRun(t, chains(t, 150, 100), change, "width=16", "rank=16", "train=7", "lr=0.03", "negatives=60",
+			r := bankRun(t, chains(t, 150, 100), change, "width=16", "rank=16", "train=7", "lr=0.03", "softmax=60",
 				"drop=0")
 			if hr := metrics.Of(r.Best.TestFull, metrics.Against).HR10(); hr < 0.9 {
 				t.Errorf("full HR@10 is %.3f; the next item is certain", hr)
@@ -78,7 +84,7 @@ func TestBankLearnsTheOrder(t *testing.T) {
 // Under masks the sums are integers; the model must be nearly that of sums in the clear.
 func TestBankUnderMasksIsBankInTheClear(t *testing.T) {
 	split := chains(t, 40, 40)
-	settings := []string{"width=4", "rank=4", "train=2", "negatives=20"}
+	settings := []string{"width=4", "rank=4", "train=2", "softmax=20"}
 	few := func(o *sim.Options) {
 		o.Rounds = 5
 		if err := o.Cohort.UnmarshalText([]byte("16")); err != nil {

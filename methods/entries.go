@@ -183,6 +183,18 @@ func entries() []method.Entry {
 				"tell from it which items the device has. " + sumCaution,
 		},
 		{
+			Name: "sasrec", Title: "SASRec", Paper: "Kang and McAuley, Self-Attentive Sequential Recommendation, " +
+				"ICDM 2018",
+			New:     func() method.Method { return &sequence.SASRec{} },
+			Options: map[string]string{"cohort": "cycle:2%", "rounds": "550", "eval-every": "50"},
+			Caution: "The authors train it centrally, with learnt item embeddings and one sampled negative per " +
+				"position. Here features of items are frozen, the loss is a softmax over sampled items, and the " +
+				"cohort of a round is the batch, so no published result is comparable. Attention costs more than " +
+				"the sums of `bank`, which it does not surpass on ML-100K. A device sends a gradient of its whole " +
+				"history. Without secure aggregation the coordinator can tell from it which items the device has. " +
+				sumCaution,
+		},
+		{
 			Name: "markov", Title: "Markov chain", Paper: "a reference; the chain that Rendle et al., Factorizing " +
 				"Personalized Markov Chains for Next-Basket Recommendation, WWW 2010, factorise",
 			New:     func() method.Method { return &sequence.Markov{} },

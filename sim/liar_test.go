@@ -127,7 +127,7 @@ func ranged(t *testing.T, items int) map[string]func() method.Method {
 	for _, e := range methods.Default().Entries() {
 		m := e.New()
 		configure(t, m)
-		if _, own := m.(method.Updater); !own {
+		if _, own := m.(method.Updater); !own || e.Name == "sasrec" { // sasrec has the server step of bank
 			continue
 		}
 		sent := 0

@@ -56,7 +56,7 @@ func TestMaskingWithoutPolicyChangesNoBit(t *testing.T) {
 			least := int64(0)
 			for k := range s.Rounds {
 				// the smallest modulus of a masked group
-				least += int64(split.Users() * want.Plan().PackedBytes(k, 17))
+				least += int64(split.Users() * ((want.Plan().UpdateLength(k) + 1) * 17 / 8))
 			}
 			if sent := f.Stats().Bytes; sent < least {
 				t.Errorf("devices have sent %d bytes, and whole tables are %d or more", sent, least)

@@ -22,6 +22,8 @@ type Bank struct {
 	Longest int     `default:"200" min:"1" range:"50|100|200" doc:"newest items of a history that are read"`
 	Few     int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have get no features: their sums would reveal a device"`
 	Softmax int     `default:"512" min:"1" range:"256|512|1024" doc:"negatives of the sampled softmax, shared by all positions"`
+
+	net network // instead of decayed sums; nil for those
 }
 
 var (
@@ -38,10 +40,14 @@ var (
 func (m *Bank) features() *Features { return &Features{Rank: m.Rank, Few: m.Few} }
 
 func (m *Bank) frozen(items int) *Frozen {
-	return OnBank(Frozen{
+	f := Frozen{
 		First: featureSlots, Item: featureTable, Dim: m.features().Width(items), Width: m.Width, Longest: m.Longest,
 		Negatives: m.Softmax, Drop: m.Drop,
-	})
+	}
+	if m.net != nil {
+		return f.with(m.net)
+	}
+	return OnBank(f)
 }
 
 func (m *Bank) Slots(items int) []method.Slot {
