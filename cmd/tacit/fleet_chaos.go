@@ -326,6 +326,9 @@ func (a *app) compareChaos(ctx context.Context, spec *experiment.Spec, split *da
 	if f.serve.evalEvery > 0 { // released metrics use up budget
 		same.EvalEvery = f.serve.evalEvery
 	}
+	if !replays(spec, cohorts, split.Users()) {
+		cohorts = nil
+	}
 	t.Differs, err = a.differingSlots(ctx, &same, split, cohorts, k.late, &h[len(h)-1])
 	t.Equal = err == nil && len(t.Differs) == 0
 	return err
@@ -346,8 +349,22 @@ func (t *chaosResult) countAcks(k *acks, counted map[fleet.Counted]int) {
 	}
 }
 
-// differingSlots runs the simulation and names the slots whose values differ from a manifest's. If devices
-// chose when to check in, it uses the cohorts that formed; late devices trained, but are in no sum.
+// replays reports whether a simulation must use the cohorts that formed: devices chose when to check in, or some of
+// those that were drawn are in no sum.
+func replays(spec *experiment.Spec, cohorts [][]uint32, devices int) bool {
+	if spec.Cohort.ByCheckIn() || spec.DP.On() {
+		return spec.Cohort.ByCheckIn()
+	}
+	for t, cohort := range cohorts {
+		if len(cohort) < len(spec.Cohort.Draw(spec.Seed, t, devices, nil)) {
+			return true
+		}
+	}
+	return false
+}
+
+// differingSlots runs the simulation and names the slots whose values differ from a manifest's. It uses the given
+// cohorts, if any; late devices trained, but are in no sum.
 func (a *app) differingSlots(ctx context.Context, spec *experiment.Spec, split *data.Split, cohorts [][]uint32,
 	late map[reportKey]bool, version *coordinator.ModelVersion,
 ) ([]string, error) {
@@ -367,7 +384,7 @@ func (a *app) differingSlots(ctx context.Context, spec *experiment.Spec, split *
 	if err != nil {
 		return nil, input(err, "")
 	}
-	if spec.Cohort.ByCheckIn() {
+	if cohorts != nil {
 		replayCohorts(run, cohorts, late)
 	}
 	for !run.Done() {
