@@ -288,6 +288,7 @@ func (f *devices) floatSum(phase int) round.Aggregate {
 			f.sum.Shrunk[slot] = f.mem.TakeShrinkage(slot)
 		}
 	}
+	f.mem.ForgetTouched()
 	f.sum.Touched = f.touched()
 	return f.sum
 }

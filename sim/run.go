@@ -332,11 +332,12 @@ func (o *Options) TieRule() metrics.Ties {
 	return metrics.Against
 }
 
+// finite reports whether a centrally trained model is finite. The engine checks other models.
 func (r *Run) finite() bool {
-	for i, s := range r.fleet.plan.Slots {
-		if s.Scope != method.Shared && !r.fleet.plan.Central() {
-			continue
-		}
+	if !r.fleet.plan.Central() {
+		return true
+	}
+	for i := range r.fleet.plan.Slots {
 		if x := vec.Sum(r.engine.Value[i]); x-x != 0 {
 			return false
 		}

@@ -35,6 +35,7 @@ func (k *Worker) addDelta(shard int) Outcome {
 		}
 		out.Bytes += k.bytesUp(v, rows)
 	}
+	k.markTouched(shard)
 	if k.count != nil && shard < k.mem.Shards {
 		k.countTouched(k.count[shard*k.p.Items:][:k.p.Items])
 	}

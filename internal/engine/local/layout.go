@@ -28,7 +28,11 @@ func (p *Plan) layOut() error {
 			phases = max(phases, p.Phase(t)+1)
 		}
 	}
+	p.transfers = make([][]bool, phases)
 	for phase := range phases {
+		for i := range p.Slots {
+			p.transfers[phase] = append(p.transfers[phase], p.sent == nil || p.sent.Transfers(phase, i))
+		}
 		l := layout{most: p.most, digits: make([]int, len(p.Slots))}
 		for i := range p.Slots {
 			l.at = append(l.at, -1)

@@ -29,6 +29,9 @@ type Memory struct {
 	classes *classes
 	bound   privacy.Bound
 	updates [][]int64 // by worker: the sum of encoded updates, clipping bits last
+	// touched has a bit by shard and item: whether the item's rows in the shard's sums may
+	// differ from zero. Nil if the sums are so small that it is not worth the time.
+	touched [][]uint64
 }
 
 // scoreChunk is how many rows a worker may copy to score them.
@@ -73,6 +76,7 @@ func NewMemory(p *Plan, shards, workers int) (*Memory, error) {
 		m.arena[i] = make([]float32, count*vec.Pad(s.Dim))
 		p.Fill(i, m.arena[i])
 	}
+	m.trackTouched()
 	return m, nil
 }
 
@@ -94,8 +98,15 @@ func (m *Memory) accRow(shard int) uint32 {
 // shards, and clears them. Calls for disjoint ranges may run concurrently.
 func (m *Memory) CollectSums(slot, lo, hi int, dst []float32) {
 	if m.plan.Slots[slot].PerItem {
-		o := int(m.accRow(0)) * vec.Pad(m.plan.Slots[slot].Dim)
-		vec.Merge(m.arena[slot][o+lo:], m.plan.width[slot], m.Shards, dst[lo:hi])
+		stride := vec.Pad(m.plan.Slots[slot].Dim)
+		acc := m.arena[slot][int(m.accRow(0))*stride:]
+		if m.touched == nil {
+			vec.Merge(acc[lo:], m.plan.width[slot], m.Shards, dst[lo:hi])
+			return
+		}
+		for ; lo < hi; lo += mergePiece {
+			m.collectTouched(acc, stride, m.plan.width[slot], lo, min(lo+mergePiece, hi), dst)
+		}
 		return
 	}
 	vec.Merge(m.acc[slot][lo:], m.plan.width[slot], m.Shards, dst[lo:hi])

@@ -57,14 +57,16 @@ type Plan struct {
 	phased  method.Phased
 	sent    method.PhasedSlots
 	central bool
-	width   []int    // floats of a slot, padded
-	at      []int    // offset of a Private plain slot in State.Plain
-	plain   int      // length of State.Plain
-	tables  []int    // the Private PerItem slots
-	copied  int      // PerItem slots whose rows training may change
-	context bool     // samples have features of their interaction
-	most    int64    // largest integer of an update in narrow sums; 0 if sums are wide
-	layouts []layout // of an update, by phase; one if all phases send the same slots
+	width   []int // floats of a slot, padded
+	at      []int // offset of a Private plain slot in State.Plain
+	plain   int   // length of State.Plain
+	tables  []int // the Private PerItem slots
+	copied  int   // PerItem slots whose rows training may change
+	context bool  // samples have features of their interaction
+	most    int64 // largest integer of an update in narrow sums; 0 if sums are wide
+	// transfers tells, by phase and slot, what the method's Transfers returns: it may be slow.
+	transfers [][]bool
+	layouts   []layout // of an update, by phase; one if all phases send the same slots
 }
 
 // NewPlan checks a method's slots and lays out its state.
@@ -225,7 +227,10 @@ func isSent(s *method.Slot) bool { return s.Scope == method.Shared && s.Upload !
 
 // IsSent reports whether a Shared slot is sent in a phase.
 func (p *Plan) IsSent(phase, slot int) bool {
-	return p.sent == nil || p.sent.Transfers(phase, slot)
+	if p.sent == nil || phase < 0 || phase >= len(p.transfers) {
+		return p.sent == nil || p.sent.Transfers(phase, slot)
+	}
+	return p.transfers[phase][slot]
 }
 
 // SentSlots lists the slots that devices send in some phase.

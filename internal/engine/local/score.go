@@ -39,7 +39,7 @@ func (s *scorer) init(k *Worker) {
 
 // Prepare loads a device to score with the newest Shared slots, without training.
 func (k *Worker) Prepare(st *State, t *Task) {
-	k.prepare(st, t)
+	k.prepare(st, t, false)
 	switch {
 	case k.p.ready == nil:
 	case k.p.ready.HistoryOnly:

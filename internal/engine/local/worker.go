@@ -96,8 +96,12 @@ func NewWorker(m *Memory, id int) *Worker {
 			continue
 		}
 		if !v.Slot.PerItem {
-			v.Val, v.Grad = make([]float32, p.width[i]), make([]float32, p.width[i])
 			v.Base = m.value[i]
+			if v.Slot.Scope == method.Shared && v.Slot.Upload == method.Broadcast {
+				v.Val = v.Base // training does not change it
+				continue
+			}
+			v.Val, v.Grad = make([]float32, p.width[i]), make([]float32, p.width[i])
 			if v.Slot.Upload == method.Gradient {
 				v.Sent = make([]float32, p.width[i])
 			}
@@ -130,7 +134,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 	if !counted || k.p.Integers {
 		shard = k.mem.Shards + k.id
 	}
-	k.prepare(st, t)
+	k.prepare(st, t, true)
 	k.w.WantLoss = wantLoss
 	if !k.sample(t, shard) {
 		k.finish(t)
@@ -152,7 +156,7 @@ func (k *Worker) Visit(st *State, t *Task, shard int, wantLoss bool) Outcome {
 // copied, and returns the work without running it. Tests of gradients use it. The plan must
 // be Plain.
 func (k *Worker) ResolveSamples(st *State, t *Task) *method.Work {
-	k.prepare(st, t)
+	k.prepare(st, t, false)
 	defer k.finish(t)
 	if !k.draw(t) {
 		return nil
@@ -162,8 +166,8 @@ func (k *Worker) ResolveSamples(st *State, t *Task) *method.Work {
 }
 
 // prepare loads a device: its state, its views of the slots, and the items that it must not
-// draw.
-func (k *Worker) prepare(st *State, t *Task) {
+// draw. To train, it leaves out slots that the round does not transfer.
+func (k *Worker) prepare(st *State, t *Task, train bool) {
 	k.clearItems()
 	if st.Tables == nil {
 		*st = k.mem.NewState(nil)
@@ -196,6 +200,7 @@ func (k *Worker) prepare(st *State, t *Task) {
 		case s.PerItem || s.Scope == method.Server:
 		case s.Sparse:
 			v.Indices, v.Values = v.Indices[:0], v.Values[:0]
+		case s.Scope == method.Shared && (s.Upload == method.Broadcast || train && !k.p.IsSent(w.Phase, i)):
 		case s.Scope == method.Private:
 			copy(v.Val, st.Plain[k.p.at[i]:])
 		case s.Scope == method.Shared && s.Upload == method.Sum:

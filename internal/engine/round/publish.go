@@ -6,6 +6,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/engine/aggregate"
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/vec"
 )
 
 // Honest rounds stay far below these limits: see TestHonestRoundsAreFarFromTheLimits in package sim. On
@@ -98,7 +99,7 @@ func (e *Engine) implausible() string {
 		}
 		was, _ := size(e.kept.value[i])
 		base := max(was, 1)
-		switch most := largest(e.Value[i]); {
+		switch most := float64(vec.Largest(e.Value[i])); {
 		case !(most <= math.MaxFloat32):
 			return fmt.Sprintf("a number of slot %s would not be finite", s.Name)
 		case most > limit:
@@ -125,12 +126,4 @@ func size(v []float32) (mean, bound float64) {
 	}
 	sum := a + b + c + d
 	return math.Sqrt(sum / n), math.Sqrt(sum)
-}
-
-// largest returns the largest magnitude of numbers, which is NaN or infinite if a number is.
-func largest(v []float32) (most float64) {
-	for _, x := range v {
-		most = max(most, math.Abs(float64(x)))
-	}
-	return most
 }
