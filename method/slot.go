@@ -19,7 +19,7 @@ type Upload uint8
 const (
 	Delta     Upload = iota // the change of what was downloaded
 	Sum                     // a statistic that starts at zero on the device; it is not downloaded
-	Broadcast               // nothing: the slot is only downloaded
+	Broadcast               // nothing: the slot is only downloaded; training must not write to it
 	Gradient                // gradients at the downloaded values, for the method's Update
 )
 

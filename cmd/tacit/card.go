@@ -7,11 +7,14 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/engine/local"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/format"
+	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
+	"github.com/tacit-rec/tacit/vec"
 )
 
 // cardData describes a run before it starts.
@@ -100,12 +103,31 @@ func memory(e experiment.Started, rows int) int {
 	const program = 32 << 20 // the program and the Go runtime
 	users, p := e.Split.Users(), e.Run.Plan()
 	perUser := 200 + 4*p.PlainSize() + p.TableBytes()*3/2 // bookkeeping and state; tables grow row by row
-	n := program + e.Run.Memory().Bytes() + perUser*users
+	n := program + e.Run.Memory().Bytes() + perUser*users + roundBytes(p, e.Job.Jobs)
 	if _, held := e.Split.Source.(*data.Set); held {
 		n += 48 * rows // and what reading left behind
 	}
 	if p.Central() {
 		n += 80 * p.MaxSamples(rows) // the pooled samples
+	}
+	return n
+}
+
+// roundBytes is the memory of a round beside the values and the sums of the shards: the copy of the model
+// before the server step, the sum over the shards, and what each worker copies of a plain slot.
+func roundBytes(p *local.Plan, workers int) (n int) {
+	for _, s := range p.Slots {
+		size := 4 * s.Rows * vec.Pad(s.Dim)
+		shared := s.Scope == method.Shared
+		if s.Scope == method.Server || shared && s.Upload != method.Sum {
+			n += size
+		}
+		if shared && s.Upload != method.Broadcast {
+			n += size
+			if !s.PerItem && !s.Sparse {
+				n += 3 * workers * size
+			}
+		}
 	}
 	return n
 }
