@@ -72,7 +72,7 @@ func TestBankLearnsTheOrder(t *testing.T) {
 		"integers": func(o *sim.Options) { o.Sums = "integer" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := bankRun(t, chains(t, 150, 100), change, "width=16", "rank=16", "train=7", "lr=0.03", "softmax=60",
+			r := bankRun(t, chains(t, 150, 100), change, "width=16", "rank=16", "train=7", "lr=0.04", "softmax=60",
 				"drop=0")
 			if hr := metrics.Of(r.Best.TestFull, metrics.Against).HR10(); hr < 0.9 {
 				t.Errorf("full HR@10 is %.3f; the next item is certain", hr)

@@ -48,8 +48,8 @@ type trained struct {
 }
 
 // fullCohort is the number of devices from which on a round moves by the whole learning rate.
-// The mean gradient of fewer devices is less certain: the rate falls with the square root of
-// their number.
+// With fewer devices, rounds are more and their gradients less certain, and the rate is
+// proportional to their number.
 const fullCohort = 100
 
 // Step moves the maps, the biases and the network by the mean gradient of a round. rate is the
@@ -79,10 +79,10 @@ func (f *Frozen) Step(g *method.Global, rate float64) {
 	if steps[0] == 1 {
 		steps[1] = float32(norm)
 	}
-	rate *= math.Sqrt(math.Min(1, float64(g.Devices)/fullCohort))
+	rate *= math.Min(1, float64(g.Devices)/fullCohort)
 	var wait sync.WaitGroup
 	for _, t := range slots {
-		wait.Go(func() { t.move(scale, rate, float64(steps[0]), g.Noise > 0) })
+		wait.Go(func() { t.move(scale, rate, float64(steps[0]), f.Adam || g.Noise > 0) })
 	}
 	wait.Wait()
 }
@@ -108,11 +108,11 @@ func (f *Frozen) trained(g *method.Global) []trained {
 	return out
 }
 
-// move takes one step: matrices follow their orthogonalised momentum (Muon, Jordan et al. 2024)
-// unless there is privacy noise, and everything else Adam.
-func (t *trained) move(scale float32, rate, step float64, noisy bool) {
+// move takes one step: Adam, or for matrices their orthogonalised momentum (Muon, Jordan et al.
+// 2024), which privacy noise would drown.
+func (t *trained) move(scale float32, rate, step float64, adam bool) {
 	vec.Scale(scale, t.grad)
-	if t.rows == 1 || noisy {
+	if t.rows == 1 || adam {
 		one, two := 1-power(beta1, step), 1-power(beta2, step)
 		root := math.Sqrt(two)
 		vec.Adam(t.grad, float32(rate*root/one), beta1, beta2, float32(1e-8*root), t.mean, t.square, t.value)
