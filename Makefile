@@ -27,7 +27,7 @@ DIR ?= screens
 # How long `make fuzz` runs each fuzz target.
 T ?= 60s
 # The packages that build for js/wasm; the import table in internal/lint lists the same ones.
-PURE := data internal/base/metrics internal/base/rng internal/base/rows internal/engine/aggregate internal/engine/local internal/pb internal/study/figure learn method methods methods/internal/closed methods/internal/factorisation methods/internal/features methods/internal/neural methods/internal/plugins methods/internal/private methods/internal/sequence param privacy privacy/account privacy/secagg vec wire
+PURE := data internal/base/metrics internal/base/rng internal/base/rows internal/engine/aggregate internal/engine/local internal/pb internal/study/figure learn method methods methods/internal/blend methods/internal/closed methods/internal/factorisation methods/internal/features methods/internal/neural methods/internal/plugins methods/internal/private methods/internal/sequence param privacy privacy/account privacy/secagg vec wire
 # The race detector runs on packages with goroutines. It does not watch the privacy accountant, which
 # has none and would take a quarter of its time.
 RACE := $(TEST) -race -short -gcflags=github.com/tacit-rec/tacit/privacy/account=-race=false

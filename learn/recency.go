@@ -13,21 +13,37 @@ type Recency struct{ Rho, Boost, Base float64 }
 // Weights returns the distinct items of a history, newest first, their weights, and the sum of
 // the weights. The slices are scratch memory.
 func (r Recency) Weights(w *method.Work, history []uint32) (items []uint32, weight []float32, total float64) {
-	items, seen := w.Uint32s(len(history)), w.Floats(w.Items)
-	weight = w.Floats(len(history))
+	items = NewestFirst(w, history)
+	weight, total = r.ByAge(w, len(items))
+	return items, weight, total
+}
+
+// NewestFirst returns the distinct items of a history, newest first, in scratch memory.
+func NewestFirst(w *method.Work, history []uint32) []uint32 {
+	items := w.Uint32s(len(history))
+	mark := w.Mark()
+	defer w.Release(mark)
+	seen := w.Floats(w.Items)
 	clear(seen)
-	n, power := 0, 1.0
+	n := 0
 	for t := len(history) - 1; t >= 0; t-- {
-		i := history[t]
-		if seen[i] != 0 {
-			continue
+		if i := history[t]; seen[i] == 0 {
+			items[n], seen[i] = i, 1
+			n++
 		}
-		x := r.Base + float64(r.Boost*power)
-		items[n], weight[n], seen[i] = i, float32(x), 1
-		total, power = total+x, power*r.Rho
-		n++
 	}
-	return items[:n], weight[:n], total
+	return items[:n]
+}
+
+// ByAge returns the weights of n items, newest first, and their sum, in scratch memory.
+func (r Recency) ByAge(w *method.Work, n int) (weight []float32, total float64) {
+	weight = w.Floats(n)
+	power := 1.0
+	for a := range weight {
+		x := r.Base + float64(r.Boost*power)
+		weight[a], total, power = float32(x), total+x, power*r.Rho
+	}
+	return weight, total
 }
 
 // StandardiseScores scales the vector by so that its scores over all items have a standard

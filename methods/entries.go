@@ -2,6 +2,7 @@ package methods
 
 import (
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods/internal/blend"
 	"github.com/tacit-rec/tacit/methods/internal/closed"
 	"github.com/tacit-rec/tacit/methods/internal/factorisation"
 	"github.com/tacit-rec/tacit/methods/internal/features"
@@ -148,8 +149,8 @@ func entries() []method.Entry {
 		},
 		{
 			Name: "tacit", Title: "Tacit", Paper: "Tacit's own",
-			New:     func() method.Method { return &closed.IALSNext{} },
-			Options: map[string]string{"rounds": "15", "eval-every": "5"},
+			New:     func() method.Method { return &blend.Tacit{} },
+			Options: map[string]string{"cohort": "cycle:2%", "rounds": "800"},
 			Caution: orderCaution + sumCaution,
 		},
 		{

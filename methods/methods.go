@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods/internal/blend"
 	"github.com/tacit-rec/tacit/methods/internal/closed"
 	"github.com/tacit-rec/tacit/methods/internal/factorisation"
 	"github.com/tacit-rec/tacit/methods/internal/features"
@@ -60,6 +61,7 @@ type (
 	IALS         = closed.IALS
 	FCF          = closed.FCF
 	IALSNext     = closed.IALSNext
+	Tacit        = blend.Tacit
 	Markov       = sequence.Markov
 	OneShot      = private.OneShot
 	NormGrad     = private.NormGrad

@@ -28,6 +28,7 @@ var small = map[string][]string{
 	"bank":      {"width=16", "rank=16", "train=2", "lr=0.03"},
 	"sasrec":    {"width=16", "rank=16", "train=2", "lr=0.03"},
 	"gru4rec":   {"dim=16", "lr=1", "row-lr=30"},
+	"tacit":     {"rank=8", "width=8", "dim=8", "lr=0.05"},
 	"fofl-self": {"dim=8", "layers=16,8", "lr=0.5", "row-lr=10", "epochs=5", "adapt=5"},
 }
 

@@ -16,7 +16,7 @@ func TestCardEstimatesMemory(t *testing.T) {
 	}
 	for _, c := range [][]string{
 		{"-m", "pfedrec", "--eval-every", "50"},
-		{"-m", "tacit"},
+		{"-m", "ials-next"},
 		{"-m", "fedrap", "--rounds", "10", "--eval-every", "10"}, // by then a device has most rows of its table
 	} {
 		words := append([]string{

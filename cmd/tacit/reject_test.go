@@ -78,7 +78,9 @@ func TestCoordinatorErrorsAreBadInput(t *testing.T) {
 
 // Too few bits are rejected, few cause a note, and bits without effect cause a note.
 func TestNotesOnBits(t *testing.T) {
-	words := []string{"run", "-d", "world", "--world", small, "rounds=2", "--no-references", "--no-figures", "-q"}
+	words := []string{
+		"run", "-m", "ials", "-d", "world", "--world", small, "rounds=2", "--no-references", "--no-figures", "-q",
+	}
 	with := func(more ...string) []string { return append(append([]string{}, words...), more...) }
 	rejected(t, "sums of 11 bits leave each of 80 devices 12 levels; use at least 12 bits for 16 levels, or better "+
 		"16 bits for 256", with("sums=integer", "bits=11")...)
@@ -104,7 +106,8 @@ func TestNotesOnBits(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "state")
-	rejected(t, "sums of 11 bits leave", "serve", "-d", "world", "--world", small, "bits=11", "--state", dir)
+	rejected(t, "sums of 11 bits leave", "serve", "-m", "ials", "-d", "world", "--world", small, "bits=11",
+		"--state", dir)
 	dir = serving(t)
 	code, _, errs := tacit("admin", "begin", "-d", "world", "--world", small, "-m", "pfedrec", "bits=20", "--state",
 		dir)

@@ -29,9 +29,13 @@ var table = map[string]row{
 	"internal/base/rows": {pure: true, may: list("vec")},
 	"method":             {pure: true, may: list("internal/base/rng internal/base/rows vec param")},
 	"learn":              {pure: true, may: list("method internal/base/rows vec internal/base/rng")},
-	"methods": {pure: true, may: list("method learn methods/internal/closed methods/internal/factorisation " +
-		"methods/internal/features methods/internal/neural " +
+	"methods": {pure: true, may: list("method learn methods/internal/blend methods/internal/closed " +
+		"methods/internal/factorisation methods/internal/features methods/internal/neural " +
 		"methods/internal/plugins methods/internal/private methods/internal/sequence")},
+	"methods/internal/blend": {
+		pure: true,
+		may:  list("method learn vec internal/base/rng methods/internal/closed methods/internal/sequence"),
+	},
 	"methods/internal/closed":        {pure: true, may: list("method learn vec internal/base/rng")},
 	"methods/internal/factorisation": {pure: true, may: list("method learn vec internal/base/rng")},
 	"methods/internal/features":      {pure: true, may: list("method learn vec internal/base/rng")},

@@ -81,6 +81,27 @@ func TestIALSNextSendsLittle(t *testing.T) {
 	}
 }
 
+// With a cohort of 2% each device takes part once in each pass.
+func TestTheDefaultMethodSendsLittle(t *testing.T) {
+	m := &methods.Tacit{}
+	param.Defaults(m)
+	const cycle = 50
+	p, err := local.NewPlan(m, local.Options{
+		Items: 3706, Users: 6040, SumDevices: 121, Rounds: cycle * m.Passes(), Batch: 256, Integers: true, Bits: 24,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for pass := range m.Passes() {
+		total += p.PackedBytes(pass * cycle)
+	}
+	t.Logf("ml-1m: %d bytes in %d passes", total, m.Passes())
+	if total >= 8_000_000 {
+		t.Errorf("a device sends %d bytes of ML-1M in %d passes, want less than 8 MB", total, m.Passes())
+	}
+}
+
 // Integers of narrow sums are never over the bound, right on average, and exact where a
 // number is a whole count. A device's numbers are compared with those of a wide sum, which are
 // right to 2^-24. With 400 draws the mean of a number is off by more than 6 deviations of

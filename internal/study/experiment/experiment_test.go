@@ -58,17 +58,20 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// tacit, the default, has no learning rate: the error says why, and which methods have one.
+// A closed-form method has no learning rate: the error says why, and which methods have one.
 func TestASettingOfAnotherMethodIsReportedAsSuch(t *testing.T) {
 	for words, want := range map[string][]string{
-		"lr=0.1":               {`unknown key "lr": tacit solves in closed form and has no learning rate or epochs; its settings are dim, a0, reg,`, "tacit methods tacit lists the keys", "lr is a setting of pfedrec, fedmf,", "-m pfedrec lr=0.1"},
+		"method=ials-next lr=0.1": {
+			`unknown key "lr": ials-next solves in closed form and has no learning rate or epochs; its settings are dim, a0,`,
+			"tacit methods ials-next lists the keys", "lr is a setting of pfedrec, fedmf,", "-m pfedrec lr=0.1",
+		},
 		"method=ease epochs=3": {"ease solves in closed form", "tacit methods ease"},
 		"method=pfedrec a0=0.3": {
 			"pfedrec does not have this setting; its settings are dim,",
 			"a0 is a setting of ",
 		},
-		"method=tacit params.lr=1":  {`unknown key "params.lr": tacit solves in closed form`},
-		"method=tacit momentun=0.1": {`did you mean "momentum"?`},
+		"method=ials-next params.lr=1":  {`unknown key "params.lr": ials-next solves in closed form`},
+		"method=ials-next momentun=0.1": {`did you mean "momentum"?`},
 	} {
 		_, err := Resolve(settings(strings.Fields(words)...))
 		var in *InputError

@@ -45,7 +45,7 @@ const (
 
 // Columns of featureSums.
 const (
-	sumDevices  = iota // devices that have the item
+	sumDevices  = iota // sumRange for each device that has the item, so that no device counts for more than one
 	sumBefore          // row sum of follows
 	sumAfter           // column sum of follows
 	sumTogether        // row sum of together

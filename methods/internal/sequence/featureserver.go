@@ -43,7 +43,7 @@ func (f *Features) endCounts(g *method.Global, seen float64) {
 	total, stride := g.Value[f.First+featureTotal], g.Stride[f.First+featureTotal]
 	counts, step := g.Value[f.First+featureCounts], g.Stride[f.First+featureCounts]
 	for i := range g.Items {
-		n := total[i*stride+sumDevices]
+		n := total[i*stride+sumDevices] / sumRange
 		if counts[i*step] = n; float64(n)*seen < float64(f.Few)-0.5 { // integers may be off by a rounding error
 			counts[i*step] = 0
 		}

@@ -70,7 +70,7 @@ func (p *part) addSums(w *method.Work, history []uint32) {
 	n := float64(len(p.items))
 	for _, i := range p.items {
 		row := p.row(i)
-		row[sumDevices], row[sumTogether] = 1, float32((n-1)/math.Sqrt(n))
+		row[sumDevices], row[sumTogether] = sumRange, float32((n-1)/math.Sqrt(n))
 	}
 }
 
