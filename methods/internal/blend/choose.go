@@ -52,7 +52,7 @@ func sample(w *method.Work, at float64) []uint32 {
 	n := min(w.Items, sampleSize)
 	out := w.Uint32s(n)
 	for x := range out {
-		out[x] = uint32((float64(x) + at) * float64(w.Items) / float64(n))
+		out[x] = min(uint32((float64(x)+at)*float64(w.Items)/float64(n)), uint32(w.Items-1)) // it may round up
 	}
 	return out
 }

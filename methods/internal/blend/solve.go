@@ -120,8 +120,17 @@ func (s solver) visit(w *method.Work, items []uint32) {
 func firstRow(w *method.Work, slot int) uint32 { return w.Samples.Wr[slot][0] - w.Samples.Item[0] }
 
 // begin sets the item rows before the first step: the first numbers of each row of features, from the given
-// column on.
+// column on. Rows that an earlier run has solved stay, but its momentum and its counts do not.
 func (s solver) begin(g *method.Global, features, column int) {
+	for _, x := range []int{solveMove, solveN, solveGrads, solveOuters, solveCurves, solveCounts} {
+		clear(g.Value[s.first+x])
+	}
+	met := g.Value[s.first+solveMet]
+	solved := met[2] > 0
+	clear(met)
+	if solved {
+		return
+	}
 	from, to := g.Value[features], g.Value[s.first+solveItem]
 	wide, narrow := g.Stride[features], g.Stride[s.first+solveItem]
 	for i := range g.Items {

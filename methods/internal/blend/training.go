@@ -84,6 +84,9 @@ func (m *Tacit) Update(g *method.Global) {
 			f.SetTable(g)
 		}
 		if g.Phase == phaseChoose {
+			if before, _ := m.Phase(g.Round-1, g.Rounds); before != phaseChoose {
+				clear(g.Value[firstChoice+chooseMerits]) // those of an earlier run
+			}
 			vec.Add(g.Aggregate[firstChoice+chooseMerit], g.Value[firstChoice+chooseMerits])
 		}
 		if last && g.Phase == phaseChoose {

@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/learn"
@@ -143,6 +144,7 @@ func (f *Features) endFeatures(g *method.Global) {
 		}
 	}
 	n, k, r := g.Items, f.columns(g.Items), f.rankOf(g.Items)
+	old := slices.Clone(g.Value[f.First+featureTable])
 	w := f.rows(g, featureGather, 0, f.norms(g, sumAfter))
 	left, right := factorMaps(w, n, k, r)
 	f.setPart(g, 0, product(f.rows(g, featureProbe, 0, basis), n, k, left, r))
@@ -151,6 +153,7 @@ func (f *Features) endFeatures(g *method.Global) {
 	_, right = factorMaps(w, n, k, r)
 	f.setPart(g, 2, product(w, n, k, right, r))
 	f.normaliseRows(g)
+	f.align(g, old)
 	clear(g.Value[f.First+featureProbe])
 }
 

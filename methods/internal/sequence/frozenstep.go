@@ -11,9 +11,13 @@ import (
 )
 
 // Begin sets the biases and the probabilities of negatives from the number of interactions with
-// each item: a number per row, stride floats apart.
+// each item: a number per row, stride floats apart. Maps and network stay as they are, which may
+// be as an earlier run has trained them, but the moments of its gradients do not.
 func (f *Frozen) Begin(g *method.Global, count []float32, stride int) {
 	bias, draw := g.Value[f.First+frozenBias], g.Value[f.First+frozenDraw]
+	for _, slot := range []int{frozenMean, frozenSpread, frozenSteps} {
+		clear(g.Value[f.First+slot])
+	}
 	mean, sum := 0.0, 0.0
 	for i := range g.Items {
 		c := math.Max(float64(count[i*stride]), 0)
