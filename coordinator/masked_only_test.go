@@ -89,7 +89,7 @@ func TestSmallExactSumsAreRefused(t *testing.T) {
 func TestMasksWithoutABoundAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(s *Settings){
-		"tacit, ials":  func(s *Settings) { s.Method, s.Params = "fedmf", map[string]string{"dim": "2"} },
+		"tacit, gru4":  func(s *Settings) { s.Method, s.Params = "fedmf", map[string]string{"dim": "2"} },
 		"bits=24":      func(s *Settings) { s.Bits = 0 },
 		"sum of 8 dev": func(s *Settings) { s.Devices = 8 },
 		"larger coho":  func(s *Settings) { s.Cohort = round.Cohort{Kind: "cycle", Count: 12} },

@@ -153,7 +153,7 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 		{"run --protocol papr", "--protocol papr: must be one of paper"},
 		{"run --cohort foo", "--cohort foo: must be all"},
 		{"run --dp foo", "tacit privacy keys"},
-		{"run --dp epsilon=8,mechanism=tree", "requires a limit on participation"},
+		{"run -m ials --dp epsilon=8,mechanism=tree", "requires a limit on participation"},
 		{"run --secagg maybe", "--secagg maybe: must be one of off"},
 		{"run -o /proc/nothing/here rounds=1", "cannot create /proc/nothing"},
 		{"admin revoke x --state /nonexistent", "device \"x\": must be a number"},

@@ -250,7 +250,7 @@ func (f *serveFlags) openPort() (net.Listener, error) {
 // simulations are hidden, and rejected with a reason.
 func networkSettingFlags(fs *pflag.FlagSet) func() []experiment.Setting {
 	settings := settingFlags(fs, "eval-every")
-	hide(fs, "noise", "dropout", "straggle", "new-users", "encode", "sums", "eval-users", "ties", "seeds")
+	hide(fs, "noise", "dropout", "straggle", "new-users", "encode", "sums", "eval-users", "ties", "time-ties", "seeds")
 	return settings
 }
 
