@@ -39,6 +39,8 @@ var checks = []check{
 	{"ResumesWithTheSameBits", resumes},
 	{"PrivateSlotsStayOnTheDevice", staysOnDevice},
 	{"LocalTrainingDoesNotAllocate", noAllocation},
+	{"DevicesDoNotWriteToBroadcastSlots", readsBroadcast},
+	{"ServerStepsChangeOnlyDeclaredSlots", changesDeclared},
 	{"FusedStepEqualsDescend", fusedIsPlain},
 	{"ScoreAndScoreAllAgree", scoresAlike},
 	{"TheRoundsSumEqualsTheSumOfDeltas", sumIsRound},

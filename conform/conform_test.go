@@ -91,6 +91,21 @@ func (m *lopsided) Logits(w *method.Work, b *method.Batch, out []float32) {
 	out[b.N-1]++
 }
 
+// scribbles changes the Gram matrix that all devices read.
+type scribbles struct{ methods.IALS }
+
+func (m *scribbles) Ready(items int) method.Visit {
+	v := m.IALS.Ready(items)
+	run := v.Run
+	v.Run = func(w *method.Work) { run(w); w.View[1].Val[0]++ }
+	return v
+}
+
+// understates does not declare the slots that its server step changes.
+type understates struct{ methods.IALS }
+
+func (m *understates) Updates(round, _, slot int) bool { return round < 2 || slot != 0 }
+
 // misspelt has a misspelt Phase method, which would never be called.
 type misspelt struct{ methods.FedMF }
 
@@ -396,6 +411,8 @@ func TestBrokenMethodsAreCaught(t *testing.T) {
 		{"FindsTheHeldOutItem", func() method.Method { return &frozen{} }},
 		{"GradientIsTheFiniteDifference", func() method.Method { return &wrong{} }},
 		{"LocalTrainingDoesNotAllocate", func() method.Method { return &greedy{} }},
+		{"DevicesDoNotWriteToBroadcastSlots", func() method.Method { return &scribbles{} }},
+		{"ServerStepsChangeOnlyDeclaredSlots", func() method.Method { return &understates{} }},
 		{"ResumesWithTheSameBits", func() method.Method { return &hidden{} }},
 		{"ScoreAndScoreAllAgree", func() method.Method { return &lopsided{} }},
 		{"PrivateSlotsStayOnTheDevice", func() method.Method { return &leaky{} }},

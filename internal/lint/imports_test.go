@@ -41,18 +41,16 @@ var table = map[string]row{
 	"methods/internal/features":      {pure: true, may: list("method learn vec internal/base/rng")},
 	"methods/internal/neural":        {pure: true, may: list("method learn vec internal/base/rng")},
 	"methods/internal/plugins":       {pure: true, may: list("method learn vec internal/base/rng")},
-	"methods/internal/private": {
-		pure: true, may: list("method learn vec internal/base/rng methods/internal/sequence"),
-	},
-	"methods/internal/sequence":  {pure: true, may: list("method learn vec internal/base/rng")},
-	"methods/internal/testworld": {may: list("method learn param data sim internal/base/metrics")}, // for tests
-	"internal/engine/aggregate":  {pure: true, may: list("internal/base/rows vec internal/base/rng")},
-	"internal/base/metrics":      {pure: true, may: list("internal/base/rows vec internal/base/rng")},
-	"internal/study/figure":      {pure: true, may: list("internal/base/rng")},
-	"data":                       {pure: true, may: list("internal/base/rows internal/base/rng param")},
-	"privacy/account":            {pure: true, may: none, out: list("gonum.org/v1/gonum/dsp/fourier")},
-	"privacy/secagg":             {pure: true, may: none},
-	"privacy":                    {pure: true, may: list("privacy/account param privacy/secagg")},
+	"methods/internal/private":       {pure: true, may: list("method learn vec internal/base/rng")},
+	"methods/internal/sequence":      {pure: true, may: list("method learn vec internal/base/rng")},
+	"methods/internal/testworld":     {may: list("method learn param data sim internal/base/metrics")}, // for tests
+	"internal/engine/aggregate":      {pure: true, may: list("internal/base/rows vec internal/base/rng")},
+	"internal/base/metrics":          {pure: true, may: list("internal/base/rows vec internal/base/rng")},
+	"internal/study/figure":          {pure: true, may: list("internal/base/rng")},
+	"data":                           {pure: true, may: list("internal/base/rows internal/base/rng param")},
+	"privacy/account":                {pure: true, may: none, out: list("gonum.org/v1/gonum/dsp/fourier")},
+	"privacy/secagg":                 {pure: true, may: none},
+	"privacy":                        {pure: true, may: list("privacy/account param privacy/secagg")},
 	"internal/engine/local": {
 		pure: true,
 		may:  list("method internal/base/rows vec internal/base/rng privacy"),

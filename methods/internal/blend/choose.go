@@ -33,10 +33,13 @@ var (
 // settings is the number of settings that devices compare.
 var settings = len(solutions)*len(shares) + 1
 
-// setting returns setting k: a solution and the share of the bank. A number outside the grid stands for the nearest
-// one inside: k may come from a coordinator.
-func setting(k int) (solution, float32) {
-	k = min(max(k, 0), settings-1)
+// setting returns a solution and the share of the bank for a value of the slot "choice". Values outside the grid, which
+// a coordinator may send, stand for the nearest one inside, and NaN for the first.
+func setting(choice float32) (solution, float32) {
+	k := 0
+	if choice >= 1 {
+		k = int(min(choice, float32(settings))) - 1
+	}
 	if k == settings-1 {
 		return solutions[0], 1
 	}
@@ -138,7 +141,7 @@ func (r rivals) gain(scores []float32) float32 {
 		}
 	}
 	few := float64(above) * 99 / float64(max(len(r.at), 99))
-	return discount(float64(above)*r.every) + discount(few)
+	return discount(float64(float64(above)*r.every)) + discount(few)
 }
 
 // discount is the NDCG@10 of a place, from 0.

@@ -31,6 +31,7 @@ var (
 	_ method.Ready            = (*Tacit)(nil)
 	_ method.InPasses         = (*Tacit)(nil)
 	_ method.EmptyUpdater     = (*Tacit)(nil)
+	_ method.PartialUpdater   = (*Tacit)(nil)
 	_ method.PhasedSlots      = (*Tacit)(nil)
 	_ method.FinalRound       = (*Tacit)(nil)
 	_ method.PopularityRanker = (*Tacit)(nil)

@@ -180,19 +180,20 @@ func TestSamplesAreDistinctAndAscend(t *testing.T) {
 func TestAnyChoiceIsASetting(t *testing.T) {
 	seen := map[any]bool{}
 	for k := range settings {
-		x, share := setting(k)
+		x, share := setting(float32(k + 1))
 		seen[[2]any{x, share}] = true
 	}
 	if len(seen) != settings {
 		t.Errorf("%d of %d settings differ", len(seen), settings)
 	}
 	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -5, 1e9, 1e300, 0} {
-		if _, share := setting(int(float32(x)) - 1); share < 0 || share > 1 {
-			t.Errorf("choice %g has share %g", x, share)
+		want := float32(0)
+		if x > 1 {
+			want = 1
 		}
-	}
-	if _, share := setting(-1); share != 0 {
-		t.Errorf("before the choice the share of the bank is %g, want 0", share)
+		if _, share := setting(float32(x)); share != want {
+			t.Errorf("choice %g has share %g, want %g", x, share, want)
+		}
 	}
 	merit := make([]float32, settings)
 	merit[5], merit[9] = 3, 3

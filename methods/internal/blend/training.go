@@ -56,7 +56,7 @@ func (m *Tacit) Ready(items int) method.Visit {
 	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		mark := w.Mark()
 		defer w.Release(mark)
-		x, share := setting(int(w.View[firstChoice+chooseChoice].Base[0]) - 1)
+		x, share := setting(w.View[firstChoice+chooseChoice].Base[0])
 		some := sample(w, 0.5)
 		scores := w.Floats(len(some))
 		s.solve(w, x, learn.NewestFirst(w, w.History))
@@ -84,13 +84,7 @@ func (m *Tacit) Update(g *method.Global) {
 			f.SetTable(g)
 		}
 		if g.Phase == phaseChoose {
-			if before, _ := m.Phase(g.Round-1, g.Rounds); before != phaseChoose {
-				clear(g.Value[firstChoice+chooseMerits]) // those of an earlier run
-			}
-			vec.Add(g.Aggregate[firstChoice+chooseMerit], g.Value[firstChoice+chooseMerits])
-		}
-		if last && g.Phase == phaseChoose {
-			g.Value[firstChoice+chooseChoice][0] = float32(best(g.Value[firstChoice+chooseMerits]) + 1)
+			choose(g, first, last)
 		}
 	default:
 		features := m.features()
@@ -98,8 +92,38 @@ func (m *Tacit) Update(g *method.Global) {
 		if last && g.Phase == sequence.FeaturePasses-1 {
 			s.begin(g, features.Table(), features.Width(g.Items)/3*2)
 			f.Begin(g, g.Value[features.Counts()], g.Stride[features.Counts()])
+			f.SetTable(g)
 		}
 	}
+}
+
+// choose gathers the merits of a round, and chooses when the pass ends. Those of an earlier run do not count.
+func choose(g *method.Global, first, last bool) {
+	merits := g.Value[firstChoice+chooseMerits]
+	if first {
+		clear(merits)
+	}
+	vec.Add(g.Aggregate[firstChoice+chooseMerit], merits)
+	if last {
+		g.Value[firstChoice+chooseChoice][0] = float32(best(merits) + 1)
+	}
+}
+
+// Updates tells which slots Update changes after a round.
+func (m *Tacit) Updates(round, rounds, slot int) bool {
+	phase, _ := m.Phase(round, rounds)
+	_, _, last := method.PassOf(round, rounds, m.Passes())
+	chooses, f := phase == phaseChoose, m.frozen(1)
+	switch {
+	case phase == phaseTrain || chooses:
+		return f.Steps(slot) || slot == f.Head().Item && (last || chooses) ||
+			slot == firstChoice+chooseMerits && chooses || slot == firstChoice+chooseChoice && chooses && last
+	case phase == phaseSolve:
+		return slot >= firstSolve && slot < firstChoice && (last || slot >= firstSolve+solveGrads)
+	case slot < firstSolve:
+		return m.features().Updates(phase, last, slot)
+	}
+	return last && phase == sequence.FeaturePasses-1
 }
 
 // best returns the setting with the largest merit; of equals, the first.

@@ -111,14 +111,23 @@ func (m *Bank) Update(g *method.Global) {
 	}
 	from, _ := method.PassRounds(FeaturePasses, g.Rounds, m.Passes())
 	f.Step(g, m.LR*(1-float64(g.Round-from)/float64(g.Rounds-from)))
-	f.SetTable(g)
+	if last {
+		f.SetTable(g)
+	}
 }
 
-// Updates is true for the network in every round, and for the features in their passes.
+// Updates is true for the features in their passes, for the network in every round after them, and for the rows to
+// recommend with when a pass ends.
 func (m *Bank) Updates(round, rounds, slot int) bool {
 	pass, _, last := method.PassOf(round, rounds, m.Passes())
-	return slot >= featureSlots && (last || pass >= FeaturePasses) ||
-		slot < featureSlots && m.features().Updates(pass, last, slot)
+	switch f := m.frozen(1); {
+	case slot < featureSlots:
+		return m.features().Updates(pass, last, slot)
+	case pass < FeaturePasses:
+		return last
+	default:
+		return f.Steps(slot) || last && slot == f.Head().Item
+	}
 }
 
 // Popular orders the items by the number of devices that have them.

@@ -281,41 +281,6 @@ func TestFeaturesWithDropouts(t *testing.T) {
 	}
 }
 
-// A bank declares every slot that its server step changes.
-func TestBankUpdatesTheSlotsThatItDeclares(t *testing.T) {
-	m := &Bank{}
-	param.Defaults(m)
-	m.Rank, m.Width, m.Train = 4, 4, 2
-	var o sim.Options
-	param.Defaults(&o)
-	o.Rounds, o.EvalEvery, o.Cohort = 15, 1000, round.Cohort{Kind: "cycle", Count: 20}
-	r, err := sim.New(m, featureSplit(t, 60, 40), o, 1, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := map[int]bool{}
-	for at := 0; !r.Done(); at++ {
-		var before [][]float32
-		for slot := range r.Plan().Slots {
-			before = append(before, slices.Clone(r.Value(slot)))
-		}
-		if _, err := r.Step(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		for slot, was := range before {
-			if slices.Equal(was, r.Value(slot)) {
-				continue
-			}
-			if changed[slot] = true; !m.Updates(at, o.Rounds, slot) {
-				t.Errorf("round %d changes slot %s", at, r.Plan().Slots[slot].Name)
-			}
-		}
-	}
-	if !changed[featureTable] || !changed[featureGather] || !changed[featureSlots] {
-		t.Errorf("slots %v change, want features and network among them", changed)
-	}
-}
-
 // Fewer columns than items: the largest singular vectors are found, and all factors together are nearly as good.
 func TestFeaturesOfFewColumns(t *testing.T) {
 	s := featureSplit(t, 2000, 120)

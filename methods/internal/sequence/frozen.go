@@ -27,8 +27,6 @@ type Frozen struct {
 	Negatives int // items that a local training compares the next items with
 	Withhold  int // newest items of a history that do not train
 	Drop      float64
-	Clip      float64 // if above 0: a gradient is clipped to this norm and then scaled so that the limit is 1
-	Adam      bool    // the server step is Adam for matrices too, as it is under privacy noise
 	net       network
 	end       int // number of slots
 }
@@ -234,11 +232,7 @@ func (f *Frozen) send(w *method.Work, lean leans) {
 			square += float64(vec.Dot(v.Grad, v.Grad))
 		}
 	}
-	limit := float64(clip)
-	if f.Clip > 0 {
-		limit = f.Clip
-	}
-	scale := float32(clip / math.Max(math.Sqrt(square), limit))
+	scale := float32(clip / math.Max(math.Sqrt(square), clip))
 	if square-square != 0 {
 		scale = 0 // a model that is not finite has no gradient
 	}

@@ -159,7 +159,7 @@ func TestFrozenGradientMatchesFiniteDifferences(t *testing.T) {
 		for i := range grads {
 			grads[i] = slices.Clone(w.View[i].Grad)
 		}
-		clear(grads[1+frozenBias])
+		grads[1+frozenBias] = make([]float32, len(w.View[1+frozenBias].Val))
 		for x, i := range lean.item {
 			grads[1+frozenBias][i] = lean.grad[x]
 		}

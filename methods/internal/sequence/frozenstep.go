@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// Begin sets the biases and the probabilities of negatives from the number of interactions with
+// Begin sets the biases and the probabilities of negatives from the number of devices that have
 // each item: a number per row, stride floats apart. Maps and network stay as they are, which may
 // be as an earlier run has trained them, but the moments of its gradients do not.
 func (f *Frozen) Begin(g *method.Global, count []float32, stride int) {
@@ -86,9 +86,19 @@ func (f *Frozen) Step(g *method.Global, rate float64) {
 	rate *= math.Min(1, float64(g.Devices)/fullCohort)
 	var wait sync.WaitGroup
 	for _, t := range slots {
-		wait.Go(func() { t.move(scale, rate, float64(steps[0]), f.Adam || g.Noise > 0) })
+		wait.Go(func() { t.move(scale, rate, float64(steps[0]), g.Noise > 0) })
 	}
 	wait.Wait()
+}
+
+// Steps reports whether Step may change a slot.
+func (f *Frozen) Steps(slot int) bool {
+	switch slot -= f.First; slot {
+	case frozenLean, frozenDraw, frozenTable, frozenState:
+		return false
+	default:
+		return slot >= 0 && slot < f.end
+	}
 }
 
 // trained lists the slots with a gradient.
@@ -146,7 +156,8 @@ func power(x, n float64) float64 {
 	return out
 }
 
-// SetTable computes what devices recommend with.
+// SetTable computes the rows that devices recommend with. It reads the features of the whole catalogue, so that
+// methods call it when a pass ends and not after each step.
 func (f *Frozen) SetTable(g *method.Global) {
 	const block = 256
 	table, bias, name := g.Value[f.First+frozenTable], g.Value[f.First+frozenBias], g.Value[f.First+frozenName]

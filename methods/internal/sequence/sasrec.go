@@ -37,6 +37,7 @@ var (
 	_ method.PhasedSlots  = (*SASRec)(nil)
 	_ method.InPasses     = (*SASRec)(nil)
 
+	_ method.PartialUpdater   = (*SASRec)(nil)
 	_ method.PopularityRanker = (*SASRec)(nil)
 )
 
@@ -68,6 +69,7 @@ func (m *SASRec) Visit(items int) method.Visit          { return m.bank().Visit(
 func (m *SASRec) Ready(items int) method.Visit          { return m.bank().Ready(items) }
 func (m *SASRec) UpdatesEmptyRounds() bool              { return true }
 func (m *SASRec) Update(g *method.Global)               { m.bank().Update(g) }
+func (m *SASRec) Updates(round, rounds, slot int) bool  { return m.bank().Updates(round, rounds, slot) }
 func (m *SASRec) Popular(g *method.Global) []uint32     { return m.bank().Popular(g) }
 
 func (m *SASRec) Logits(w *method.Work, b *method.Batch, out []float32) { m.bank().Logits(w, b, out) }
