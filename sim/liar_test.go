@@ -29,26 +29,24 @@ type liar struct {
 
 func (l liar) Round(ctx context.Context, t round.Task) (round.Aggregate, round.Report, error) {
 	sum, rep, err := l.Devices.Round(ctx, t)
-	at, most := 0, float64(l.plan.MaxInteger())
+	most, numbers := float64(l.plan.RoundMaxInteger(t.Round)), 0
 	for _, i := range l.plan.SentSlots() {
-		if !l.plan.IsSent(t.Phase, i) {
+		first, each := l.plan.IntegersOf(t.Round, i)
+		if first < 0 {
 			continue
 		}
 		s := &l.plan.Slots[i]
 		size := s.Rows * s.Dim
 		for k := range size {
 			x := int64(l.lie(s, k/s.Dim, k%s.Dim) * most)
-			sum.Integers[at+k] += x
-			if s.HighPrecision {
-				sum.Integers[at+size+k] += x
+			for d := range each {
+				sum.Integers[first+d*size+k] += x
 			}
 		}
-		if at += size; s.HighPrecision {
-			at += size
-		}
+		numbers += each * size
 	}
-	if at > 0 && at+1 != len(sum.Integers) {
-		return sum, rep, fmt.Errorf("the update has %d numbers, the test knows of %d", len(sum.Integers)-1, at)
+	if numbers > 0 && numbers+1 != len(sum.Integers) {
+		return sum, rep, fmt.Errorf("the update has %d numbers, the test knows of %d", len(sum.Integers)-1, numbers)
 	}
 	return sum, rep, err
 }

@@ -83,6 +83,13 @@ func (p *Plan) MaxUpdateLength() (n int) {
 	return n
 }
 
+// IntegersOf returns where a slot's integers begin in an update of a round, from 0, and how many of them encode a
+// number: all first ones, then all second ones. A slot that the round does not send begins at -1.
+func (p *Plan) IntegersOf(round, slot int) (first, each int) {
+	l := p.layout(p.Phase(round))
+	return l.at[slot], l.digits[slot]
+}
+
 // MaxInteger is the largest integer that the run's bits allow in narrow sums; 0 if sums are wide.
 func (p *Plan) MaxInteger() int64 { return p.most }
 

@@ -43,7 +43,7 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 		"method=pfedrec lr=fast":    `lr = "fast"`,
 		"method=pfedrec infer=mine": `infer = "mine": must be one of own, global, random`,
 		"method=pfedrec dim=0":      "dim = 0: must be 1 to 4096",
-		"protocol=honest":           "must be one of paper, isolated, deployed, temporal",
+		"protocol=honest":           "must be one of paper, isolated, deployed, complete, temporal",
 		"cohort=-3":                 "must be all, a count, a share such as 10%",
 		"server=adam":               "must be sgd, sgd:RATE or adam:RATE",
 		"dropout=1":                 "dropout = 1: must be at least 0 and below 1",

@@ -104,7 +104,7 @@ func TestFiguresChangeNeitherResultNorTimeOfARun(t *testing.T) {
 func TestFiguresAreTheSameForAnyNumberOfWorkersAndAfterAResume(t *testing.T) {
 	var want string
 	for _, stop := range []int{0, 3} {
-		dir, j := drawn(t)
+		dir, j := drawn(t, "method=ials-next")
 		j.Jobs = 1 + stop
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/tacit-rec/tacit/methods"
 )
 
-// chosenJob returns a run of tacit on a file that has no preset.
+// chosenJob returns a run of ials-next on a file that has no preset.
 func chosenJob(t *testing.T, out string, words ...string) *Job {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rows.csv")
@@ -24,7 +24,8 @@ func chosenJob(t *testing.T, out string, words ...string) *Job {
 	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Resolve(settings(append([]string{"data=" + file, "columns=user,item,time"}, words...)...))
+	given := append([]string{"method=ials-next", "data=" + file, "columns=user,item,time"}, words...)
+	s, err := Resolve(settings(given...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestNothingIsChosenIfTheUserSetsIt(t *testing.T) {
 		"data=ml-100k":       false, "data=frappe": true, "method=pfedrec": false, "method=ials": true,
 		"data=world": false,
 	} {
-		s, err := Resolve(settings(append([]string{"data=rows.csv"}, strings.Fields(words)...)...))
+		s, err := Resolve(settings(append([]string{"method=ials-next", "data=rows.csv"}, strings.Fields(words)...)...))
 		if err != nil {
 			t.Fatal(err)
 		}
