@@ -201,7 +201,10 @@ func estimate(e experiment.Started, rows float64) float64 {
 			weights += s.Rows * s.Dim
 		}
 	}
-	if e.Split.Full {
+	all, visit, inPasses := experiment.PassSeconds(j.Params, e.Split.Source, j.Rounds, cohort*users)
+	if inPasses {
+		per += visit
+	} else if e.Split.Full {
 		per += float64(e.Split.Items()*weights) * perWeight / 2
 	}
 	passes := 1.0
@@ -213,6 +216,9 @@ func estimate(e experiment.Started, rows float64) float64 {
 	train := float64(plan.MaxSamples(1)) * rows * cohort * passes * (perSample + float64(weights)*perWeight)
 	if !plan.Central() { // central training uses one goroutine
 		train /= float64(max(j.Jobs, 1))
+	}
+	if inPasses {
+		train = all / float64(max(j.Jobs, 1)) / float64(max(j.Rounds, 1))
 	}
 	return float64(j.Rounds) * (train + measured*per/float64(max(j.Jobs, 1)))
 }

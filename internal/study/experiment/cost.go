@@ -27,6 +27,35 @@ var (
 	perTriple = map[string]float64{"ease": 2e-10, "slit": 2.5e-10}
 )
 
+// Costs of methods that train a network in passes over the devices, in seconds on one core: of each weight for an
+// item of a history, forward and backward, and of each weight for a server step. A forward pass alone takes a third.
+const perPassWeight, perStepWeight = 0.4e-9, 0.25e-6
+
+// PassSeconds estimates the seconds on one core of a method in passes over the devices: of training, in which each
+// round meets the given number of devices, and of one evaluation of a user, without the ranking of the catalogue.
+// The result is false for other methods.
+func PassSeconds(m method.Method, src data.Source, rounds int, devices float64) (train, evaluate float64, ok bool) {
+	p, ok := method.As[method.InPasses](m)
+	if !ok {
+		return 0, 0, false
+	}
+	weights := 0.0
+	for _, s := range m.Slots(src.Items()) {
+		if s.Scope == method.Shared && s.Upload == method.Gradient && !s.PerItem {
+			weights += float64(s.Rows * s.Dim)
+		}
+	}
+	values, length := param.Values(m), float64(Rows(src))/float64(max(src.Users(), 1))
+	if n, ok := values["longest"].(int); ok {
+		length = min(length, float64(n))
+	}
+	training := float64(rounds)
+	if n, ok := values["train"].(int); ok {
+		training *= float64(n) / float64(max(p.Passes(), n, 1))
+	}
+	return training * weights * (devices*length*perPassWeight + perStepWeight), length * weights * perPassWeight / 3, true
+}
+
 // EstimateSeconds estimates, very roughly, the seconds that one seed takes on one core.
 func (s *Spec) EstimateSeconds(src data.Source) float64 {
 	cost, score := 0.06e-6, 10e-9
@@ -49,6 +78,10 @@ func (s *Spec) EstimateSeconds(src data.Source) float64 {
 			solve := float64(d*d) * (rows + users*float64(d)/3) * perSquare
 			train, score = solve, score+solve/users/float64(src.Items())
 		}
+	}
+	all, visit, ok := PassSeconds(s.Params, src, s.Rounds, s.Cohort.Expected(src.Users()))
+	if ok {
+		train, score = all/float64(max(s.Rounds, 1)), 10e-9+visit/float64(src.Items())
 	}
 	places := 200 * users
 	switch s.Protocol {
