@@ -53,7 +53,8 @@ func PassSeconds(m method.Method, src data.Source, rounds int, devices float64) 
 	if n, ok := values["train"].(int); ok {
 		training *= float64(n) / float64(max(p.Passes(), n, 1))
 	}
-	return training * weights * (devices*length*perPassWeight + perStepWeight), length * weights * perPassWeight / 3, true
+	train = training * weights * (devices*length*perPassWeight + perStepWeight)
+	return train, length * weights * perPassWeight / 3, true
 }
 
 // EstimateSeconds estimates, very roughly, the seconds that one seed takes on one core.
