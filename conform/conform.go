@@ -210,7 +210,7 @@ func federated(build Build) bool {
 }
 
 func sameBits(build Build) error {
-	o := options(3)
+	o := options(passRounds(build(), 3))
 	if federated(build) {
 		o.Dropout, o.Straggle = 0.1, 0.1
 	}
@@ -245,7 +245,7 @@ func interrupted(build Build, o sim.Options, first, then int) (half, again *sim.
 }
 
 func resumes(build Build) error {
-	o := options(4)
+	o := options(passRounds(build(), 4))
 	if probe, err := start(build, o, 1); err != nil {
 		return err
 	} else if !probe.Plan().Serves(method.ServeOther) && federated(build) {

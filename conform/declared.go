@@ -9,12 +9,12 @@ import (
 	"github.com/tacit-rec/tacit/vec"
 )
 
-// passRounds is a number of rounds in which a method goes through all its passes.
-func passRounds(m method.Method, each int) int {
+// passRounds is a number of rounds, at least the given one, in which a method goes through all its passes.
+func passRounds(m method.Method, least int) int {
 	if p, ok := method.As[method.InPasses](m); ok {
-		return each * p.Passes()
+		return max(least, p.Passes())
 	}
-	return 3 * each
+	return least
 }
 
 // changesDeclared checks that a server step changes only slots for which Updates is true: others are
@@ -24,7 +24,7 @@ func changesDeclared(build Build) error {
 	if !ok {
 		return nil // a step may change every slot
 	}
-	o := options(passRounds(build(), 2))
+	o := options(2 * passRounds(build(), 3))
 	o.EvalEvery = o.Rounds
 	r, err := start(build, o, 2)
 	if err != nil {
@@ -55,7 +55,7 @@ func readsBroadcast(build Build) error {
 		return doesNotApply("the method is not trained on devices")
 	}
 	var wrong violation
-	o := options(passRounds(build(), 1))
+	o := options(passRounds(build(), 3))
 	o.EvalEvery = o.Rounds
 	_, err := finish(func() method.Method {
 		m := readOnly{build(), &wrong}

@@ -346,7 +346,7 @@ func unpoisoned(build Build) error {
 	bad := func() method.Method {
 		return hostile{build(), []float32{float32(math.NaN()), inf, -inf, math.MaxFloat32, -math.MaxFloat32}}
 	}
-	o, err := withPolicy(options(3), "noise=0.01,clip=%g", k.most)
+	o, err := withPolicy(options(passRounds(build(), 3)), "noise=0.01,clip=%g", k.most)
 	if err != nil {
 		return err
 	}

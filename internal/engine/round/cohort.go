@@ -132,7 +132,9 @@ func (c Cohort) Expected(devices int) float64 {
 }
 
 // share is the number of devices that Share stands for: 29% of 100 is 29, not 28.999999999999996.
-func (c Cohort) share(devices int) float64 { return math.Floor(c.Share*float64(devices) + 1e-9) }
+func (c Cohort) share(devices int) float64 {
+	return math.Floor(float64(c.Share*float64(devices)) + 1e-9)
+}
 
 // Sampling returns the sampler that an accountant may assume, and its rate. A cohort
 // that is not drawn at random in each round has none.
