@@ -88,7 +88,7 @@ func (f *Features) Slots(items int) []method.Slot {
 	return []method.Slot{
 		featureTable: {
 			Name: "features", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: wide,
-			Limit: 2*math.Sqrt(float64(wide)) + 1,
+			Limit: 16 * math.Sqrt(float64(wide)), // a row has the length sqrt(wide)
 			Doc:   "features of the item: factors of who follows it, whom it follows, and what it occurs with",
 		},
 		featureCounts: {
@@ -96,7 +96,7 @@ func (f *Features) Slots(items int) []method.Slot {
 			Doc: "number of devices that have the item, or 0 if they are few",
 		},
 		featureProbe: {
-			Name: "probe", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: 2 * k, Limit: 2,
+			Name: "probe", Scope: method.Shared, Upload: method.Broadcast, PerItem: true, Dim: 2 * k, Limit: 16,
 			Doc: "columns that devices multiply their item pairs by",
 		},
 		featureSums: {
