@@ -54,9 +54,10 @@ func (l *progressLine) event(event experiment.Event) {
 	}
 }
 
-// noteSettings prints, once, notes on a cohort and on sums that do not do what the user may expect.
+// noteSettings prints, once, notes on a cohort and on sums that do not do what the user may expect. A resumed run reads
+// every setting from its folder, those that the user did not set too, and its notes were printed when it began.
 func (a *app) noteSettings(e experiment.Started) {
-	if a.noted {
+	if a.noted || e.Job.Resume {
 		return
 	}
 	a.noted = true
