@@ -121,7 +121,7 @@ var sequences = []method.Published{
 	},
 	{
 		Model: "HSTU", HR10: .3037, NDCG10: .1719,
-		Source: "Zhai et al., Actions Speak Louder than Words, ICML 2024; the authors' code reports .3097 / .1720",
+		Source: "Zhai et al., Actions Speak Louder than Words, ICML 2024",
 	},
 	{
 		Model: "gSASRec", HR10: .3003, NDCG10: .1726,
