@@ -233,8 +233,8 @@ func TestQuickCommandsWork(t *testing.T) {
 // A run that was interrupted or killed resumes to the result of an undisturbed run.
 func TestResumedRunHasTheSameResult(t *testing.T) {
 	words := []string{
-		"run", "-m", "ials", "-d", "world", "--world", "users=300,items=400,mean-rows=30", "rounds=800",
-		"eval-every=20", "--no-references", "--format", "json",
+		"run", "-m", "ials", "-d", "world", "--world", "users=300,items=400,mean-rows=30", "dim=8",
+		"rounds=800", "eval-every=20", "--no-references", "--format", "json",
 	}
 	_, whole, _ := tacit(words...)
 	want := decode(t, whole)["data"].(map[string]any)
