@@ -1,8 +1,6 @@
 package local
 
 import (
-	"math"
-
 	"github.com/tacit-rec/tacit/privacy"
 )
 
@@ -26,12 +24,12 @@ func (l *layout) base() int64 { return 2*l.most + 1 }
 // levels is the integer that encodes the range of a slot.
 func (l *layout) levels(slot int) int64 { return levelsOf(l.most, l.digits[slot]) }
 
-// levelsOf is the largest integer with that many digits, or math.MaxInt64 if it exceeds 2^61.
+// levelsOf is the largest integer with that many digits, or 2^61 if it exceeds that.
 func levelsOf(most int64, digits int) int64 {
 	base, all := 2*most+1, int64(1)
 	for range digits {
 		if all > (1<<62)/base {
-			return math.MaxInt64
+			return 1 << 61
 		}
 		all *= base
 	}

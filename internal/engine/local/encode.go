@@ -207,12 +207,13 @@ func (k *Worker) splitDigits(l *layout, row int) {
 	if digits == 1 {
 		return
 	}
+	limit := l.levels(int(e.slot[row]))
 	var from [maxDigits]int
 	for d, at := 0, int32(row); at != noDigit; d, at = d+1, e.lower[at] {
 		from[d] = e.from[at]
 	}
 	for i := range e.delta.Rows[row] {
-		v := e.integers[from[0]+i]
+		v := min(max(e.integers[from[0]+i], -limit), limit) // the limit as a float64 may be rounded up
 		for d := digits - 1; d > 0; d-- {
 			low := (v%base + base) % base
 			if low > most {
