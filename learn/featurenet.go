@@ -32,7 +32,7 @@ type part struct {
 	at   int // index of its first input
 	wide int
 	slot int  // its embedding table
-	self bool // the item itself: the table is a PerItem slot, and there is no column
+	self bool // the item itself: its table is a PerItem slot, and it reads no column
 }
 
 type owner uint8

@@ -224,8 +224,8 @@ the machine, so that the number of workers cannot change the result). Merging sh
 
 - Full ranking scores 16 users at a time, 256 items after 256, so that a piece of the item table stays in a
   core's cache. With rows of 64 numbers a score takes 5.8 to 6.8 ns of one core in pieces of 64 to 4,096 items,
-  and 7.2 ns if every user reads a table of 55,000 items alone; a product of matrices takes twice as long,
-  because it must first transpose the rows.
+  and 7.2 ns if every user reads a table of 55,000 items alone; a product of matrices took twice as long
+  before products became faster.
 - Evaluation is limited to 400 million scores (` + "`" + `--eval-users auto` + "`" + `): 7,272 of 40,000 users for 55,000 items.
 - A round reads and clears only the touched rows of large sums. Its server step is proportional to the
   catalogue.
@@ -252,8 +252,8 @@ contract but faster kernels, which the bare loop would gain from as well. Kernel
 processor time, ns per row or number, AVX2 beside AVX-512 on the same machine: Dots 5.2 and 3.7, WSum
 4.7 and 3.3, Scat 5.9 and 3.8 (table of 1,682 rows), Fold 14.6 and 6.6, BCEGrad 2.3 and 1.4, Draw 2.8 and
 0.8 (the bits of up to 4,096 items stay in registers). Resolve went from 2.2 to 1.4 without a gather
-instruction. A round of FedRAP on ML-100K takes about 0.9 of its former processor time (median of 8 pairs
-of runs, which lie between 0.78 and 1.35), because rows that lag behind weight decay are rescaled in
+instruction. A round of FedRAP on ML-100K takes about 0.9 of its former processor time (few pairs of
+runs on a busy machine, between 0.78 and 1.35: weak evidence), because rows that lag behind weight decay are rescaled in
 one call. All results have the same bits as before.
 
     tacit bench --sets ml-100k,ml-1m -j 2    # kernels and rounds of this machine
