@@ -33,6 +33,8 @@ type harness struct {
 	token  string
 	ended  chan error
 	stop   func()
+	// present are devices that count as checked in when a round waits for check-ins.
+	present []*testDevice
 }
 
 // inside carries requests to a handler in this process.
@@ -171,6 +173,7 @@ func tryOpen(t testing.TB, dir string, s *Settings, change func(o *Options)) (*h
 // testDevice is a device that is played by hand.
 type testDevice struct {
 	t   testing.TB
+	r   *harness
 	key ed25519.PrivateKey
 	id  uint32
 	*rpc.Client
@@ -189,7 +192,7 @@ func keyOf(name any) ed25519.PrivateKey {
 // newDevice is a device that is not enrolled.
 func (r *harness) newDevice(name any) *testDevice {
 	r.t.Helper()
-	h := &testDevice{t: r.t, key: keyOf(name)}
+	h := &testDevice{t: r.t, r: r, key: keyOf(name)}
 	var err error
 	if h.Client, err = rpc.Dial(rpc.Options{
 		URL: inMemory, Insecure: true, Key: h.key, Transport: r.wire,
@@ -215,12 +218,17 @@ func (h *testDevice) enrol(token string, wants ...uint32) (*pb.EnrolResponse, er
 // enrolled are devices 0 to n-1, enrolled.
 func (r *harness) enrolled(n int) []*testDevice {
 	r.t.Helper()
-	out := r.onlyEnrolled(n)
-	for _, h := range out { // as if each had checked in
+	r.present = r.onlyEnrolled(n)
+	r.seen()
+	return r.present
+}
+
+// seen has the devices of enrolled be there, as if each had checked in.
+func (r *harness) seen() {
+	for _, h := range r.present {
 		r.c.devices.Seen(h.id, r.c.now(), testInterval)
 	}
 	r.c.requests.notify()
-	return out
 }
 
 // onlyEnrolled returns n devices that have not checked in.
@@ -262,11 +270,16 @@ func (h *testDevice) check() *pb.CheckInResponse {
 	return a
 }
 
-// task waits for one.
+// task waits for one. A slow coordinator may begin to wait for check-ins when those of enrolled are too old.
 func (h *testDevice) task() *pb.Task {
 	h.t.Helper()
 	var task *pb.Task
-	waitFor(h.t, "a task", func() bool { task = h.check().GetTask(); return task != nil })
+	waitFor(h.t, "a task", func() bool {
+		if task = h.check().GetTask(); task == nil && h.r.c.Status().State == WaitingForCheckIns {
+			h.r.seen()
+		}
+		return task != nil
+	})
 	return task
 }
 
