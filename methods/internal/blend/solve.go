@@ -41,6 +41,8 @@ const (
 	solveA0  = 0.1
 	solveReg = 0.01
 	few      = 2
+	// solveLevels is the precision of gradients in narrow sums, as in closed.IALS; counts are exact at any.
+	solveLevels = 255
 )
 
 // rowLimit bounds the numbers of item rows, as that of closed.IALS does.
@@ -59,7 +61,7 @@ func (s solver) slots(items int) []method.Slot {
 		},
 		solveGrad: {
 			Name: "gradient", Scope: shared, Upload: method.Sum, PerItem: true, Dim: d, Range: reach,
-			Doc: "gradient of the rows of a device's own items",
+			Levels: solveLevels, Doc: "gradient of the rows of a device's own items",
 		},
 		solveOuter: {
 			Name: "outer", Scope: shared, Upload: method.Sum, Rows: d, Dim: d, Range: reach, HighPrecision: true,
@@ -71,7 +73,7 @@ func (s solver) slots(items int) []method.Slot {
 		},
 		solveCount: {
 			Name: "own", Scope: shared, Upload: method.Sum, PerItem: true, Dim: 1, Range: 1,
-			Doc: "1 for each item that a device has",
+			Levels: solveLevels, Doc: "1 for each item that a device has",
 		},
 		solveUser: {Name: "user", Scope: method.Ephemeral, Rows: 1, Dim: d, Doc: "the user's vector"},
 		solveMove: {Name: "move", Scope: server, PerItem: true, Dim: d, Doc: "momentum of the item rows"},
