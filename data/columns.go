@@ -20,7 +20,8 @@ func parseColumns(s string) ([]column, *InputError) {
 	}
 	var spec []column
 	named := strings.Contains(s, "=")
-	seen := [roles]bool{}
+	seen := [allRoles]bool{}
+	contexts := 0
 	for i, part := range strings.Split(s, ",") {
 		word, at, has := strings.Cut(part, "=")
 		word, at = strings.TrimSpace(word), strings.TrimSpace(at)
@@ -31,15 +32,20 @@ func parseColumns(s string) ([]column, *InputError) {
 		switch {
 		case c.role < 0:
 			return nil, &InputError{
-				Found: word, Expected: oneOf("column role", roleNames),
-				Hint: nearest(word, roleNames),
+				Found: word, Expected: oneOf("column role", roleNames[:]),
+				Hint: nearest(word, roleNames[:]),
 			}
-		case seen[c.role]:
+		case seen[c.role] && c.role != contextCol:
 			return nil, &InputError{Found: s, Expected: "each column role once"}
 		case named && (!has || at == ""):
 			return nil, &InputError{Found: part, Expected: "a column after the role, such as user=1 or user=uid"}
 		}
-		seen[c.role] = true
+		if seen[c.role] = true; c.role == contextCol {
+			contexts++
+		}
+		if contexts > maxContexts {
+			return nil, &InputError{Found: s, Expected: fmt.Sprintf("at most %d context columns", maxContexts)}
+		}
 		if named {
 			n, err := strconv.Atoi(at)
 			if c.index = n - 1; err != nil {
@@ -62,6 +68,8 @@ func roleOf(word string) int {
 		return ratingCol
 	case "timestamp":
 		return timeCol
+	case "genre", "category", "categories":
+		return genresCol
 	}
 	for r, name := range roleNames {
 		if word == name {
@@ -71,11 +79,14 @@ func roleOf(word string) int {
 	return -1
 }
 
-// describe returns Info.Columns; unit is the unit of times other than seconds, and made the source of times that
-// are in no column.
+// describe returns Info.Columns; unit says how times are written unless they are seconds, and made the source of
+// times that are in no column.
 func (y *layout) describe(unit string, made order) string {
 	var b strings.Builder
 	for r, c := range y.col {
+		if r > timeCol && c < 0 {
+			continue
+		}
 		if r > 0 {
 			b.WriteString(", ")
 		}
@@ -85,20 +96,29 @@ func (y *layout) describe(unit string, made order) string {
 			b.WriteString(string(made))
 		case c < 0:
 			b.WriteString("none")
-		case y.names != nil:
-			fmt.Fprintf(&b, "%s (column %d)", printable(y.names[c]), c+1)
 		default:
-			fmt.Fprintf(&b, "column %d", c+1)
+			b.WriteString(y.nameOf(c))
 		}
 	}
+	for _, c := range y.contextCols {
+		b.WriteString(", context=" + y.nameOf(c))
+	}
 	if unit != "" {
-		b.WriteString(", in " + unit)
+		b.WriteString(", " + unit)
 	}
 	header := "no"
 	if y.header {
 		header = "yes"
 	}
 	return b.String() + "; header " + header + "; separator " + y.sep.name()
+}
+
+// nameOf names a column for people.
+func (y *layout) nameOf(c int) string {
+	if y.names == nil {
+		return fmt.Sprintf("column %d", c+1)
+	}
+	return fmt.Sprintf("%s (column %d)", printable(y.names[c]), c+1)
 }
 
 // printable makes a name from a file short and safe for a terminal.

@@ -41,6 +41,7 @@ type Info struct {
 	TimeKind TimeKind
 	// Columns says in words which columns were detected or set by the user; empty if there was no file.
 	Columns     string
+	Notes       []string // what a person should know about how the file was read, such as unused columns
 	FilteredOut string   // the rows that filters dropped, in words
 	Title       []string // per item; nil if unknown
 	Genres      [][]string

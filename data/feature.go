@@ -1,6 +1,7 @@
 package data
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -11,7 +12,17 @@ import (
 // findContext looks up the columns of categories in the part's header. If any is missing, the set has none.
 func (l *loader) findContext() {
 	l.at = l.at[:0]
-	for _, name := range l.how.context {
+	if len(l.contextCols) > 0 { // set by the user
+		l.how.context = nil
+		for _, c := range l.contextCols {
+			name := fmt.Sprintf("column %d", c+1)
+			if l.names != nil {
+				name = printable(l.names[c])
+			}
+			l.at, l.how.context = append(l.at, c), append(l.how.context, name)
+		}
+	}
+	for _, name := range l.how.context[len(l.at):] {
 		c := slices.Index(l.names, name)
 		if c < 0 || l.header && len(l.names) == 0 {
 			l.at, l.context, l.inContext, l.how.context = nil, nil, nil, nil
@@ -19,7 +30,7 @@ func (l *loader) findContext() {
 		}
 		l.at = append(l.at, c)
 	}
-	if l.context == nil && l.at != nil {
+	if l.context == nil && len(l.at) > 0 {
 		l.context = make([][]uint32, len(l.at))
 		for range l.at {
 			l.inContext = append(l.inContext, newIndex())

@@ -78,12 +78,12 @@ func TestInputErrorsNameLineAndExpectation(t *testing.T) {
 		{
 			"time", "1::2::3::4\n1::3::3::2014-03-01\n",
 			Options{},
-			`u.data line 2: found "2014-03-01", expected a number in column 4 (time); write times as Unix seconds, or name the columns to use`,
+			`u.data line 2: found "2014-03-01", expected a number in column 4 (time); write times as ISO 8601 dates or as Unix seconds, or name the columns to use`,
 		},
 		{
 			"beyond int64", "1 2 3 4\n1 3 3 1e19\n",
 			Options{},
-			`u.data line 2: found "1e19", expected a number in column 4 (time); write times as Unix seconds, or name the columns to use`,
+			`u.data line 2: found "1e19", expected a number in column 4 (time); write times as ISO 8601 dates or as Unix seconds, or name the columns to use`,
 		},
 		{"no user", "1,2,3\n,3,3\n", Options{}, `u.data line 2: found "", expected an identifier in column 1 (user)`},
 		{
@@ -212,7 +212,7 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 		{
 			"role", "1 2\n",
 			Options{Columns: "usr,item"},
-			`u.data: found "usr", expected a column role among user, item, rating, time; did you mean "user"?`,
+			`u.data: found "usr", expected a column role among user, item, rating, time, title, genres, context; did you mean "user"?`,
 		},
 		{
 			"role twice", "1 2\n",

@@ -302,7 +302,7 @@ func TestMalformedRowsOfKnownSetsNameTheLine(t *testing.T) {
 		},
 		{
 			"amazon-video", "ratings_Amazon_Instant_Video.csv", "A1,B1,5.0,x\n",
-			`ratings_Amazon_Instant_Video.csv line 1: found "x", expected a number in column 4 (time); write times as Unix seconds, or name the columns to use`,
+			`ratings_Amazon_Instant_Video.csv line 1: found "x", expected a number in column 4 (time); write times as ISO 8601 dates or as Unix seconds, or name the columns to use`,
 		},
 	} {
 		if c.file == "D11" { // all four must be there

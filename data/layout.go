@@ -14,10 +14,17 @@ const (
 	itemCol
 	ratingCol
 	timeCol
+	titleCol
+	genresCol
 	roles
+	contextCol = roles // any number of columns
+	allRoles   = roles + 1
 )
 
-var roleNames = []string{"user", "item", "rating", "time"}
+// maxContexts is the largest number of context columns.
+const maxContexts = 32
+
+var roleNames = [allRoles]string{"user", "item", "rating", "time", "title", "genres", "context"}
 
 // sepNames are the names of separators; detection tries them in this order.
 var (
@@ -34,20 +41,26 @@ var headerNames = [roles]string{
 		"articleid ",
 	ratingCol: " rating ratings value score stars overall bookrating count cnt weight plays playcount ",
 	timeCol:   " time timestamp ts unixtime unixreviewtime unixtimestamp date datetime reviewtime createdat ",
+	titleCol: " title itemtitle movietitle filmtitle producttitle booktitle songtitle itemname moviename productname " +
+		"artistname trackname songname appname bookname ",
+	genresCol: " genre genres category categories ",
 }
 
 // layout is how to read the lines of one file.
 type layout struct {
-	sep    sep
-	header bool
-	names  []string   // from the header; nil without one, or if it is not UTF-8 and no column is named
-	col    [roles]int // the column of each role, from 0; -1 if the file has none
-	dates  dates
+	sep         sep
+	header      bool
+	names       []string   // from the header; nil without one, or if it is not UTF-8 and no column is named
+	col         [roles]int // the column of each role, from 0; -1 if the file has none
+	contextCols []int      // the columns of the role context
+	dates       dates
+	format      timeFormat
+	notes       []string // for people: columns that are not used
 }
 
 func (y *layout) width() int {
 	w := 0
-	for _, c := range y.col {
+	for _, c := range append(y.col[:], y.contextCols...) {
 		w = max(w, c+1)
 	}
 	return max(w, y.col[timeCol]+y.dates.columns())
@@ -83,11 +96,17 @@ func newLayout(in *lines, how reading) (*layout, error) {
 	if bad == nil {
 		bad = y.place(spec, rows)
 	}
+	if bad == nil {
+		bad = y.findFormat(opt.TimeFormat, rows)
+	}
 	if bad != nil {
 		if bad.File = in.file; bad.Line > 0 {
 			bad.Line = first
 		}
 		return nil, bad
+	}
+	if how.notes {
+		y.notes = y.unused(rows)
 	}
 	return y, nil
 }
@@ -164,7 +183,7 @@ func (y *layout) looksNamed(spec []column, rows [][][]byte) bool {
 	}
 	words, numbers := 0, 0
 	for _, c := range spec {
-		if c.role < ratingCol || c.index >= min(len(rows[0]), len(rows[1])) {
+		if c.role != ratingCol && c.role != timeCol || c.index >= min(len(rows[0]), len(rows[1])) {
 			continue
 		}
 		if !y.counts(c, rows[0]) {
@@ -184,7 +203,7 @@ func (y *layout) counts(c column, f [][]byte) bool {
 		return ok
 	}
 	_, ok := number(f[c.index])
-	return ok
+	return ok || c.role == timeCol && isDate(f[c.index])
 }
 
 func isNamed(field []byte, names string) bool {
@@ -199,7 +218,9 @@ func isNamed(field []byte, names string) bool {
 
 // place assigns a column to each role.
 func (y *layout) place(spec []column, rows [][][]byte) *InputError {
-	y.col = [roles]int{-1, -1, -1, -1}
+	for r := range y.col {
+		y.col[r] = -1
+	}
 	for _, c := range spec {
 		if c.name != "" {
 			if c.index = indexOf(rows[0], c.name); c.index < 0 {
@@ -210,6 +231,10 @@ func (y *layout) place(spec []column, rows [][][]byte) *InputError {
 				return badHeader(rows[0], fmt.Sprintf("one column named %q", c.name),
 					"use the column's number, from 1")
 			}
+		}
+		if c.role == contextCol {
+			y.contextCols = append(y.contextCols, c.index)
+			continue
 		}
 		y.col[c.role] = c.index
 	}
@@ -266,6 +291,9 @@ func (y *layout) placeByName(header [][]byte) *InputError {
 			if !isNamed(f, names) {
 				continue
 			}
+			if y.col[r] >= 0 && r > timeCol {
+				break
+			}
 			if y.col[r] >= 0 {
 				hint := "set --columns user=NAME,item=NAME"
 				if r > itemCol {
@@ -283,11 +311,11 @@ func (y *layout) placeByName(header [][]byte) *InputError {
 }
 
 // placeByOrder assigns user, item, rating, time in this order in a file without a header, and item, user if the
-// identifiers are Amazon's. A third and last column is a time if all its numbers are as large as Unix times since
-// 1973.
+// identifiers are Amazon's. A third and last column is a time if all its values are dates, or as large as Unix
+// times since 1973.
 func (y *layout) placeByOrder(rows [][][]byte) {
 	n := len(rows[0])
-	y.col = [roles]int{0, 1, -1, -1}
+	y.col[userCol], y.col[itemCol] = 0, 1
 	if !slices.ContainsFunc(rows, func(f [][]byte) bool { return len(f) < 4 || !isASIN(f[0]) || !isReviewer(f[1]) }) {
 		y.col[userCol], y.col[itemCol] = 1, 0
 	}
@@ -303,8 +331,7 @@ func (y *layout) placeByOrder(rows [][][]byte) {
 		if len(f) < 3 {
 			return
 		}
-		v, ok := number(f[2])
-		big = big && ok && v >= 1e8
+		big = big && isTime(f[2])
 	}
 	if big {
 		y.col[ratingCol], y.col[timeCol] = -1, 2

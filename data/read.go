@@ -7,12 +7,16 @@ import (
 	"strconv"
 )
 
-// Options says how to read delimited text and which rows to keep. The zero
-// value detects the format and keeps every row.
+// Options says how to read a file and which rows to keep. The zero value detects the format and keeps every row.
 type Options struct {
-	Sep     string // "" detects it; otherwise tab, "::", comma, semicolon, pipe or space, as a word or literally
-	Header  string // "auto" (also ""), "yes" or "no"
-	Columns string // "" detects them; otherwise "user,_,item,rating,time", "user=uid,item=app", "user=1,item=3"
+	Sep    string // "" detects it; otherwise tab, "::", comma, semicolon, pipe or space, as a word or literally
+	Header string // "auto" (also ""), "yes" or "no"
+	// Columns is "" to detect them; otherwise "user,_,item,rating,time", "user=uid,item=app" or "user=1,item=3". The
+	// roles are user, item, rating, time, title and genres (of the item), and any number of columns of context.
+	Columns string
+	// TimeFormat is "auto" (also "") to detect it, "number", or the order in dates such as 1/11/2000: "month-first" or
+	// "day-first".
+	TimeFormat string
 
 	// The filters, in the order they are applied. Users and items are numbered by first appearance in the
 	// remaining rows.
@@ -33,6 +37,7 @@ type reading struct {
 	order order // the times of rows if no column has any
 	// context are the header names of columns of categories, which become Features.Row.
 	context []string
+	notes   bool // say which columns are not used
 }
 
 // part is one of the files with a set's rows.
@@ -42,10 +47,10 @@ type part struct {
 }
 
 // Read reads a set from delimited text, plain or gzip. The name goes into Info.Name and errors. A quoted field must
-// not span lines. Times order rows by their full precision and are then rounded down to seconds. Malformed content
-// is an *InputError.
+// not span lines. Times are numbers or dates; they order rows by their full precision and are then rounded down to
+// seconds. Malformed content is an *InputError.
 func Read(r io.Reader, name string, opt Options) (*Set, error) {
-	return load(name, []part{{r, name}}, reading{Options: opt}, maxRows)
+	return load(name, []part{{r, name}}, reading{Options: opt, notes: true}, maxRows)
 }
 
 // load reads the parts one after the other, as if they were one file.
@@ -56,7 +61,7 @@ func load(name string, parts []part, how reading, limit int) (*Set, error) {
 	if how.Dedup != "" && how.Dedup != "first" && how.Dedup != "last" {
 		return nil, &InputError{File: name, Found: how.Dedup, Expected: "dedup to be none, first or last"}
 	}
-	l := &loader{name: name, how: how, limit: limit, users: newIndex(), items: newIndex()}
+	l := &loader{name: name, how: how, limit: limit, users: newIndex(), items: newIndex(), shown: &shown{}}
 	for _, p := range parts {
 		if err := l.read(p); err != nil {
 			return nil, err
@@ -88,6 +93,8 @@ type loader struct {
 	at           []int    // the columns
 	// fractions is set by the first time that is not an integer: from then on, time holds sort keys.
 	fractions bool
+	days      *dateColumn // nil if times are numbers
+	shown     *shown
 }
 
 // read adds the rows of one part.
@@ -101,6 +108,9 @@ func (l *loader) read(p part) (err error) {
 	if l.how.HasThreshold && l.col[ratingCol] < 0 {
 		return &InputError{File: p.file, Found: "no rating column", Expected: "a rating column to compare with the " +
 			"threshold"}
+	}
+	if err := l.sameTimes(p.file); err != nil {
+		return err
 	}
 	l.columns = 0
 	l.findContext()
@@ -172,6 +182,11 @@ func (l *loader) row(line []byte, width int) error {
 			return l.badField(timeCol, l.how.dates.expected())
 		}
 		l.time = append(l.time, t)
+	} else if c >= 0 && l.days != nil {
+		var ok bool
+		if l.time, ok = l.days.add(l.time, f[c], l.format); !ok {
+			return l.badField(timeCol, l.days.expected(l.format))
+		}
 	} else if c >= 0 && !l.addTime(f[c]) {
 		return l.badField(timeCol, "a number")
 	}
@@ -180,6 +195,31 @@ func (l *loader) row(line []byte, width int) error {
 	}
 	l.user = append(l.user, l.users.of(user))
 	l.item = append(l.item, l.items.of(item))
+	l.shown.add(l.item[len(l.item)-1], f, l.col[titleCol], l.col[genresCol])
+	return nil
+}
+
+// sameTimes checks that all parts of a set write times as the first does.
+func (l *loader) sameTimes(file string) error {
+	dated := l.format != asNumbers
+	if len(l.user) > 0 && l.col[timeCol] >= 0 && dated != (l.days != nil) {
+		return &InputError{
+			File: file, Found: "times in another format", Expected: "times as in the first file",
+			Hint: "write all times as ISO 8601 dates or as Unix seconds",
+		}
+	}
+	if len(l.user) > 0 && (l.col[timeCol] >= 0) != (l.time != nil) {
+		return &InputError{File: file, Found: "a time column in some files", Expected: "times in all files or in none"}
+	}
+	if len(l.user) > 0 && (l.col[ratingCol] >= 0) != (l.value != nil) {
+		return &InputError{
+			File: file, Found: "a rating column in some files",
+			Expected: "ratings in all files or in none",
+		}
+	}
+	if dated && l.days == nil {
+		l.days = &dateColumn{}
+	}
 	return nil
 }
 
@@ -215,7 +255,7 @@ func (l *loader) bad(found []byte, want, hint string) error {
 func (l *loader) badField(role int, want string) error {
 	c, hint := l.col[role], ""
 	if role == timeCol && l.how.dates == noDates {
-		hint = "write times as Unix seconds, or name the columns to use"
+		hint = "write times as ISO 8601 dates or as Unix seconds, or name the columns to use"
 	}
 	return l.bad(l.fields[c], fmt.Sprintf("%s in column %d (%s)", want, c+1, roleNames[role]), hint)
 }

@@ -11,6 +11,14 @@ import (
 // finish filters, numbers, groups and sorts the rows.
 func (l *loader) finish() (*Set, error) {
 	s := &Set{Meta: Info{Name: l.name}}
+	if l.days != nil {
+		times, bad := l.days.choose(l.time)
+		if bad != nil {
+			bad.File = l.name
+			return nil, bad
+		}
+		l.time = times
+	}
 	// Times are made and classified before the filters, which leave gaps in an order.
 	if l.time == nil && l.how.order != "" {
 		l.time, s.Meta.TimeKind = l.how.order.times(l.item), OrderOnly
@@ -19,6 +27,7 @@ func (l *loader) finish() (*Set, error) {
 	}
 	unit, per := l.timeUnit(s.Meta.TimeKind)
 	s.Meta.Columns = l.describe(unit, l.how.order)
+	s.Meta.Notes = append(s.Meta.Notes, l.notes...)
 	read := len(l.user)
 	left := l.filter(l.how.Options)
 	if len(l.user) == 0 {
@@ -29,7 +38,7 @@ func (l *loader) finish() (*Set, error) {
 	}
 	if s.Meta.FilteredOut = strings.Join(left, ", "); len(left) > 0 {
 		l.users.renumber(l.user)
-		l.items.renumber(l.item)
+		l.shown.renumber(l.items.renumber(l.item), len(l.items.names))
 		for k := range l.context {
 			l.inContext[k].renumber(l.context[k])
 		}
@@ -37,6 +46,7 @@ func (l *loader) finish() (*Set, error) {
 	s.Meta.UserID, s.Meta.ItemID = l.users.names, l.items.names
 	s.NumItems = len(l.items.names)
 	l.group(s)
+	l.shown.fill(s, l.how.Columns != "")
 	if l.fractions {
 		for i, k := range s.Time {
 			s.Time[i] = int64(math.Floor(fromKey(k)))
@@ -69,14 +79,17 @@ var timeUnits = []struct {
 	{1e11, 1e3, "milliseconds"},
 }
 
-// timeUnit returns the unit of the times and its number per second; an empty name and 1 for seconds.
-func (l *loader) timeUnit(kind TimeKind) (name string, per int64) {
+// timeUnit says how times are written, and returns their number per second; an empty text and 1 for seconds.
+func (l *loader) timeUnit(kind TimeKind) (text string, per int64) {
+	if l.days != nil {
+		return l.days.describe(l.format), perSecond
+	}
 	if kind != RealTime {
 		return "", 1
 	}
 	for _, u := range timeUnits {
 		if l.how.per == u.per {
-			return u.name, u.per
+			return "in " + u.name, u.per
 		}
 	}
 	least := slices.Min(l.time)
@@ -86,7 +99,7 @@ func (l *loader) timeUnit(kind TimeKind) (name string, per int64) {
 			beyond = sortKey(float64(beyond))
 		}
 		if least > beyond {
-			return u.name, u.per
+			return "in " + u.name, u.per
 		}
 	}
 	return "", 1
@@ -97,6 +110,9 @@ func (l *loader) timeUnit(kind TimeKind) (name string, per int64) {
 func (l *loader) timeKind() TimeKind {
 	if l.time == nil || slices.Max(l.time) == slices.Min(l.time) {
 		return NoTime
+	}
+	if l.days != nil {
+		return RealTime
 	}
 	start, _ := l.byUser()
 	// User u has n+1 slots for the times 0..n, of which the first or the last must stay free.
@@ -223,8 +239,9 @@ func (t *table) keep(marked []bool) int {
 	return len(marked) - n
 }
 
-// renumber numbers the remaining identifiers in col by first appearance.
-func (x *index) renumber(col []uint32) {
+// renumber numbers the remaining identifiers in col by first appearance. It returns the new number plus one of each
+// old one; 0 if it is gone.
+func (x *index) renumber(col []uint32) []uint32 {
 	to := make([]uint32, len(x.names)) // the new number plus one
 	var names []string
 	for i, old := range col {
@@ -235,6 +252,7 @@ func (x *index) renumber(col []uint32) {
 		col[i] = to[old] - 1
 	}
 	x.names = names
+	return to
 }
 
 // group fills s with the rows by user, oldest first. Among rows with the same time, the later one in the file counts

@@ -73,7 +73,16 @@ func midnight(year, month, day []byte) (int64, bool) {
 	y, ok1 := integer(year)
 	m, ok2 := integer(month)
 	d, ok3 := integer(day)
-	if !ok1 || !ok2 || !ok3 || y < 1 || y > 9999 || m < 1 || m > 12 || d < 1 || d > monthDays[m-1] {
+	if !ok1 || !ok2 || !ok3 {
+		return 0, false
+	}
+	n, ok := daysSince1970(y, m, d)
+	return n * secondsPerDay, ok
+}
+
+// daysSince1970 is the number of a day of the Gregorian calendar; false if there is no such day in the years 1 to 9999.
+func daysSince1970(y, m, d int64) (int64, bool) {
+	if y < 1 || y > 9999 || m < 1 || m > 12 || d < 1 || d > monthDays[m-1] {
 		return 0, false
 	}
 	if m == 2 && d == 29 && (y%4 != 0 || y%100 == 0 && y%400 != 0) {
@@ -85,5 +94,5 @@ func midnight(year, month, day []byte) (int64, bool) {
 		y--
 	}
 	const toEpoch = 719468 // days from 0000-03-01 to 1970-01-01
-	return (365*y + y/4 - y/100 + y/400 + (m*306+5)/10 + d - 1 - toEpoch) * 86400, true
+	return 365*y + y/4 - y/100 + y/400 + (m*306+5)/10 + d - 1 - toEpoch, true
 }
