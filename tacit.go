@@ -21,6 +21,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -78,7 +79,7 @@ func (d *Data) load() error {
 // sourceFor returns the source as a run with these settings needs it: some protocols require
 // more interactions per user.
 func (d *Data) sourceFor(s *experiment.Settings) (data.Source, error) {
-	key := fmt.Sprintln(s.Data, s.World, s.Sep, s.Header, s.Columns, s.MinRows, s.Threshold, s.Dedup)
+	key := fmt.Sprintln(s.Data, s.World, s.Reading)
 	if d.source != nil && d.key == key {
 		return d.source, nil
 	}
@@ -93,7 +94,7 @@ func (d *Data) sourceFor(s *experiment.Settings) (data.Source, error) {
 }
 
 // dataKeys are the settings that say what the data is.
-var dataKeys = []string{"data", "world", "sep", "header", "columns", "threshold", "dedup", "min-rows"}
+var dataKeys = append([]string{"data", "world"}, param.Keys(&experiment.Reading{})...)
 
 // Users is the number of users.
 func (d *Data) Users() int { return d.source.Users() }

@@ -19,16 +19,19 @@ import (
 
 // cardData describes a run before it starts.
 type cardData struct {
-	Method       string  `json:"method"`
-	Preset       string  `json:"preset,omitempty"`
-	Data         string  `json:"dataset"`
-	Users        int     `json:"users"`
-	Items        int     `json:"items"`
-	Rows         int     `json:"interactions"`
-	Sparsity     float64 `json:"sparsity"`
-	Hash         string  `json:"data_hash"`
-	Left         string  `json:"left_out,omitempty"`
-	Columns      string  `json:"columns,omitempty"`
+	Method   string  `json:"method"`
+	Preset   string  `json:"preset,omitempty"`
+	Data     string  `json:"dataset"`
+	Users    int     `json:"users"`
+	Items    int     `json:"items"`
+	Rows     int     `json:"interactions"`
+	Sparsity float64 `json:"sparsity"`
+	Hash     string  `json:"data_hash"`
+	Left     string  `json:"left_out,omitempty"`
+	Columns  string  `json:"columns,omitempty"`
+
+	Notes []string `json:"notes,omitempty"`
+
 	Protocol     string  `json:"protocol"`
 	Leaks        bool    `json:"leaks"`
 	About        string  `json:"protocol_about"`
@@ -76,7 +79,8 @@ func cardOf(e experiment.Started) cardData {
 	c := cardData{
 		Method: j.Method, Data: in.Name, Users: users, Items: items, Rows: rows,
 		Sparsity: 1 - float64(rows)/float64(users)/float64(items),
-		Hash:     in.Hash, Left: in.FilteredOut, Columns: in.Columns, Protocol: j.Protocol, Leaks: e.Split.Leaks(),
+		Hash:     in.Hash, Left: in.FilteredOut, Columns: in.Columns, Notes: in.Notes,
+		Protocol: j.Protocol, Leaks: e.Split.Leaks(),
 		About: e.Split.About, Rounds: j.Rounds,
 		BytesDown: int(p.MeanBytesDown(p.Rounds)), BytesUpMax: p.MaxBytesUp(), Central: p.Central(),
 	}
@@ -244,6 +248,9 @@ func card(w io.Writer, e experiment.Started) {
 	}
 	if c.Left != "" {
 		fmt.Fprintf(w, "          dropped: %s\n", c.Left)
+	}
+	for _, n := range c.Notes {
+		fmt.Fprintf(w, "          note: %s\n", n)
 	}
 	fmt.Fprintf(w, "protocol  %s (%s): %s\n", c.Protocol, leak, c.About)
 	if c.EvalUsers > 0 {

@@ -129,16 +129,17 @@ func (a *app) dataReadCmd(name, about string, do func(data.Source, *experiment.S
 	var s experiment.Settings
 	param.Defaults(&s)
 	var except []string
-	reads := []string{"world", "sep", "header", "columns", "threshold", "dedup"}
+	reads := append([]string{"world"}, param.Keys(&s.Reading)...)
 	for _, f := range param.Fields(&s) {
-		if !slices.Contains(reads, f.Key) {
+		if !slices.Contains(reads, f.Key) || f.Key == "min-rows" {
 			except = append(except, f.Key)
 		}
 	}
 	settings := settingFlags(c.Flags(), except...)
 	c.Flags().IntVar(&s.MinRows, "min-rows", 0, "drop users with fewer interactions; 0: the data set's own rule")
 	dataDirFlag(c.Flags(), &dir)
-	a.describe(c, "", flagsUnder("Reading", "columns min-rows", "sep header threshold dedup world data-dir"))
+	a.describe(c, "",
+		flagsUnder("Reading", "columns time-format min-rows", "sep header threshold dedup world data-dir"))
 	c.RunE = func(_ *cobra.Command, words []string) error {
 		for _, v := range settings() {
 			if err := param.Set(&s, v.Key, v.Value); err != nil {
@@ -193,13 +194,19 @@ func cardRows(c data.Description, src data.Source) [][]any {
 	if c.Columns != "" {
 		rows = append(rows, []any{"columns", c.Columns})
 	}
+	for _, n := range c.Notes {
+		rows = append(rows, []any{"note", n})
+	}
 	return append(rows, []any{"data hash", c.Hash})
 }
 
 // dataCheck lists what may affect a run on the data.
-func (a *app) dataCheck(src data.Source, _ *experiment.Settings) error {
+func (a *app) dataCheck(src data.Source, s *experiment.Settings) error {
+	if err := experiment.CheckData(src, s); err != nil {
+		return err
+	}
 	c := data.Describe(src)
-	var notes []string
+	notes := slices.Clone(src.Info().Notes)
 	if c.PerUser.Min < 3 {
 		notes = append(notes, "some users have fewer than 3 interactions; a run drops them (--min-rows)")
 	}

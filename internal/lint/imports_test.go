@@ -143,7 +143,7 @@ var table = map[string]row{
 		"internal/base/rng internal/naive")},
 
 	// the library's front door
-	".": {may: list("data internal/base/metrics internal/study/experiment method methods sim")},
+	".": {may: list("data internal/base/metrics internal/study/experiment method methods param sim")},
 
 	"cmd/tacit":           {},
 	"examples/device":     {may: list("mobile")},

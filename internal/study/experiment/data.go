@@ -49,7 +49,10 @@ func ReadData(s *Settings, text []byte, name string) (data.Source, error) {
 
 // dataOptions are the settings that say how to read a data set.
 func (s *Settings) dataOptions() (data.Options, error) {
-	opt := data.Options{Sep: s.Sep, Header: s.Header, Columns: s.Columns, Dedup: s.Dedup, MinRows: s.MinRows}
+	opt := data.Options{
+		Sep: s.Sep, Header: s.Header, Columns: s.Columns, TimeFormat: s.TimeFormat, Dedup: s.Dedup,
+		MinRows: s.MinRows,
+	}
 	if s.Threshold != "" {
 		x, err := strconv.ParseFloat(s.Threshold, 32)
 		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {

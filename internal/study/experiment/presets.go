@@ -68,7 +68,7 @@ func (p *Preset) given() []Setting {
 var measuring = []string{"eval-every", "eval-users", "new-users", "ties"}
 
 // dataKeys lists the settings that determine how data is read.
-var dataKeys = []string{"world", "sep", "header", "columns", "min-rows", "threshold", "dedup"}
+var dataKeys = append([]string{"world"}, param.Keys(&Reading{})...)
 
 // filters lists the data keys that a preset file may have.
 var filters = []string{"min-rows", "threshold", "dedup"}

@@ -73,10 +73,14 @@ func (s *Spec) IdleError(ev sim.Event) error {
 	if ev.Round != 1 || !s.Cohort.All() || ev.Idle <= ev.Devices+ev.Late+ev.Dropped {
 		return nil
 	}
+	hint := "try --protocol deployed, which holds out one row per user and hides no item"
+	if s.Protocol == "deployed" {
+		hint = "tacit data describe " + s.Data + " shows how many interactions users have"
+	}
 	return AsInput(fmt.Errorf("protocol %s leaves most devices without training data (%d of %d): they have no "+
 		"training "+
 		"rows, or no item to draw as a negative", s.Protocol, ev.Idle, ev.Idle+ev.Devices),
-		"try --protocol deployed, which holds out one row per user and hides no item")
+		hint)
 }
 
 // Split splits the data by the experiment's protocol.
@@ -84,6 +88,9 @@ func (s *Spec) Split(src data.Source) (*data.Split, error) {
 	protocol, err := data.ProtocolNamed(s.Protocol)
 	if err != nil {
 		return nil, AsInput(err, "")
+	}
+	if err := s.check(src, protocol); err != nil {
+		return nil, err
 	}
 	protocol.NewUserShare, protocol.ShuffleTies = s.NewUsers, s.TimeTies == "shuffled"
 	split, err := data.NewSplit(src, protocol, s.Seed)

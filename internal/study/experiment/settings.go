@@ -35,13 +35,19 @@ type Settings struct {
 
 	sim.Options
 
-	World     string `default:"" doc:"size of the synthetic data set: users=1000,items=500,mean-rows=40,seed=1,drift=0.5"`
-	Sep       string `default:"" doc:"separator of a text file: tab, comma, semicolon, pipe, space or ::; detected if empty"`
-	Header    string `default:"auto" choices:"auto|yes|no" doc:"whether the first line of a text file names the columns"`
-	Columns   string `default:"" doc:"columns of a text file: user,item,rating,time or user=uid,item=3"`
-	MinRows   int    `default:"3" doc:"drop users with fewer interactions; at least 3 are needed"`
-	Threshold string `default:"" doc:"drop interactions with a rating below this value; empty keeps all"`
-	Dedup     string `default:"none" choices:"none|first|last" doc:"which of a user's repeated interactions with an item to keep"`
+	World string `default:"" doc:"size of the synthetic data set: users=1000,items=500,mean-rows=40,seed=1,drift=0.5"`
+	Reading
+}
+
+// Reading says how the rows of a data set are read and which are kept.
+type Reading struct {
+	Sep        string `default:"" doc:"separator of a text file: tab, comma, semicolon, pipe, space or ::; detected if empty"`
+	Header     string `default:"auto" choices:"auto|yes|no" doc:"whether the first line of a text file names the columns"`
+	Columns    string `default:"" doc:"columns of a file: user,item,rating,time or user=uid,item=3,title=name,context=city"`
+	TimeFormat string `default:"auto" choices:"auto|number|day-first|month-first" doc:"how a file writes times: numbers, or the order in dates such as 1/11/2000"`
+	MinRows    int    `default:"3" doc:"drop users with fewer interactions; at least 3 are needed"`
+	Threshold  string `default:"" doc:"drop interactions with a rating below this value; empty keeps all"`
+	Dedup      string `default:"none" choices:"none|first|last" doc:"which of a user's repeated interactions with an item to keep"`
 }
 
 // InputError is an error that the user can correct. The program exits with code 2.
