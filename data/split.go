@@ -290,6 +290,14 @@ func (s *Split) AtTest(p *Part) (items []uint32, rating []float32, rows []uint32
 	return items, rating, rows
 }
 
+// WholeHistory returns all rows of a user, held-out ones included, as Train, Rating and Rows are.
+func (s *Split) WholeHistory(p *Part) (items []uint32, rating []float32, rows []uint32) {
+	if len(s.Info().Features.Row) > 0 {
+		rows = p.numbers
+	}
+	return p.history.Items, p.history.Values, rows
+}
+
 // Hidden returns the items that a device does not draw as negatives, besides its train items.
 func (s *Split) Hidden(p *Part) [2][]uint32 {
 	switch s.Hide {

@@ -55,6 +55,26 @@ func (p *Plan) linear() []method.Head {
 	return p.heads
 }
 
+// Heads returns the heads that the method's scores are the sum of; nil if they are not.
+func (p *Plan) Heads() []method.Head {
+	if p.head != nil {
+		return []method.Head{*p.head}
+	}
+	return p.heads
+}
+
+// AppendVector appends the vectors of the heads, one after the other and without padding, of the device
+// of the last Visit or Prepare, and returns the sum of their biases.
+func (k *Worker) AppendVector(dst []float32) ([]float32, float32) {
+	sum := float32(0)
+	for _, h := range k.p.Heads() {
+		v, vector, bias := k.headView(h)
+		dst = append(dst, vector[:v.Slot.Dim]...)
+		sum += bias
+	}
+	return dst, sum
+}
+
 // scoreHeads sets dst[x] to the sum of the heads for items[x].
 func (k *Worker) scoreHeads(items []uint32, dst []float32) {
 	for n, h := range k.p.heads {
@@ -105,10 +125,7 @@ func (b *Block) Clear() {
 // devices of a block have the same memory.
 func (k *Worker) Append(b *Block) {
 	if b.heads == nil {
-		b.heads = k.p.heads
-		if k.p.head != nil {
-			b.heads = []method.Head{*k.p.head}
-		}
+		b.heads = k.p.Heads()
 		b.vector, b.bias = make([][]float32, len(b.heads)), make([][]float32, len(b.heads))
 		for _, h := range b.heads {
 			b.table = append(b.table, &k.w.View[h.Item])
