@@ -2,27 +2,42 @@ package tacit
 
 import (
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"slices"
 	"strconv"
 
+	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
+	"github.com/tacit-rec/tacit/sim"
+	"github.com/tacit-rec/tacit/vec"
 )
 
 // Item is one recommended item.
 type Item struct {
-	ID    string
-	Title string // empty if the data has no titles
-	Score float32
+	ID      string  `json:"id"`
+	Title   string  `json:"title,omitempty"` // empty if the data has no titles
+	Score   float32 `json:"score"`
+	HeldOut string  `json:"held_out,omitempty"` // "validation" or "test" if it is the user's held-out item
+}
+
+// Interaction is one entry of a history.
+type Interaction struct {
+	Item   string  // the identifier in the data
+	Rating float32 // of data with ratings; 0 counts as 1
 }
 
 // Recommend returns the n best items for a user of the data, best first, as the user's
 // own device would after the last round. Items that the device trained on are left out.
-// Held-out items may appear: the model has not seen them.
-func (r *Result) Recommend(user string, n int) ([]Item, error) {
+// Held-out items may appear, and are marked: the model has not seen them.
+func (r *Result) Recommend(user string, n int) ([]Item, error) { return r.recommend(user, n, false) }
+
+// RecommendNext returns the n best items for a user of the data, after all of its
+// interactions, held-out ones included. None of them is recommended.
+func (r *Result) RecommendNext(user string, n int) ([]Item, error) { return r.recommend(user, n, true) }
+
+func (r *Result) recommend(user string, n int, whole bool) ([]Item, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.run == nil {
@@ -32,39 +47,126 @@ func (r *Result) Recommend(user string, n int) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.best(u, n, whole)
+}
+
+// best recommends to a user by number.
+func (r *Result) best(u, n int, whole bool) ([]Item, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("n = %d: must be 1 or more", n)
 	}
-	device := r.run.Inspect(u, -1)
-	scores := device.Own
-	if scores == nil {
-		scores = device.Global
+	scores := make([]float32, r.source.Items())
+	history, err := r.run.ScoreUser(u, whole, scores)
+	if err != nil {
+		return nil, fmt.Errorf("user %s: %w", r.source.Info().UserName(u), err)
 	}
-	seen := make([]bool, len(scores))
-	for _, i := range device.Train {
-		seen[i] = true
+	out := r.top(scores, history, n)
+	if whole {
+		return out, nil
 	}
-	var order []int
-	for i := range scores {
-		if !seen[i] {
-			order = append(order, i)
+	valid, test := r.run.HeldOutItems(u)
+	for k := range out {
+		switch out[k].ID {
+		case r.itemID(int(test)):
+			out[k].HeldOut = "test"
+		case r.itemID(int(valid)):
+			out[k].HeldOut = "validation"
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	return out, nil
+}
+
+// RecommendTo returns the n best items for a user who took no part in training and has
+// the given history, oldest first. The history is used for scoring and then discarded.
+// Items that the data does not have are ignored; at least one must be known.
+func (r *Result) RecommendTo(history []Interaction, n int) ([]Item, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.run == nil {
+		return nil, errNotRun
+	}
+	if n < 1 {
+		return nil, fmt.Errorf("n = %d: must be 1 or more", n)
+	}
+	var items []uint32
+	var ratings []float32
+	for _, x := range history {
+		if i, known := r.itemNumber(x.Item); known {
+			items = append(items, uint32(i))
+			ratings = append(ratings, cmp.Or(x.Rating, 1))
+		}
+	}
+	if len(items) == 0 {
+		return nil, fmt.Errorf("none of the %d items of the history is in %s, which has items such as %q",
+			len(history), r.Data, r.itemID(0))
+	}
+	scores := make([]float32, r.source.Items())
+	if err := r.run.ScoreHistory(items, ratings, scores); err != nil {
+		return nil, fmt.Errorf("%s cannot recommend for this history: %w", r.Method, err)
+	}
+	return r.top(scores, items, n), nil
+}
+
+// RecommendAll calls each with the n best items of every user, as Recommend returns them,
+// until each returns an error. Users whom the method cannot serve are left out. each must
+// not call methods of r.
+func (r *Result) RecommendAll(n int, each func(user string, items []Item) error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.run == nil {
+		return errNotRun
+	}
+	for u := range r.source.Users() {
+		items, err := r.best(u, n, false)
+		if errors.Is(err, sim.ErrNewUsers) {
+			continue
+		}
+		if err == nil {
+			err = each(r.source.Info().UserName(u), items)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// top lists the n best items that are not in the history; of equal scores the first item counts.
+func (r *Result) top(scores []float32, history []uint32, n int) []Item {
+	for _, i := range history {
+		scores[i] = float32(math.Inf(-1))
+	}
 	info := r.source.Info()
 	var out []Item
-	for _, i := range order[:min(n, len(order))] {
-		item := Item{ID: r.itemID(i), Score: scores[i]}
+	for _, i := range largest(scores, min(n, len(scores))) {
+		item := Item{ID: r.itemID(int(i)), Score: scores[i]}
 		if info.Title != nil {
 			item.Title = info.Title[i]
 		}
 		out = append(out, item)
 	}
-	return out, nil
+	return out
+}
+
+// largest returns the indices of the n largest scores, largest first, without those of -Inf.
+func largest(scores []float32, n int) []uint32 {
+	const few = 1000 // TopK inserts into a sorted list
+	if n <= few {
+		order := make([]uint32, n)
+		return order[:vec.TopK(scores, order)]
+	}
+	var order []uint32
+	for i, x := range scores {
+		if x >= -math.MaxFloat32 {
+			order = append(order, uint32(i))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b uint32) int { return cmp.Compare(scores[b], scores[a]) })
+	return order[:min(n, len(order))]
 }
 
 // errNotRun reports a Result that Run did not return.
-var errNotRun = errors.New("the result is empty: it must come from Run")
+var errNotRun = errors.New("the result is empty: it must come from Run or Open")
 
 // userNumber finds a user by its identifier in the data.
 func (r *Result) userNumber(id string) (int, error) {
@@ -82,67 +184,41 @@ func (r *Result) userNumber(id string) (int, error) {
 	return u, nil
 }
 
+// itemNumber finds an item by its identifier in the data.
+func (r *Result) itemNumber(id string) (int, bool) {
+	if r.item == nil {
+		r.item = map[string]int{}
+		for i := range r.source.Items() {
+			r.item[r.itemID(i)] = i
+		}
+	}
+	i, known := r.item[id]
+	return i, known
+}
+
+// Title returns the title of an item, empty if the data has no titles, and whether the data has the item.
+func (r *Result) Title(item string) (title string, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.run == nil {
+		return "", false
+	}
+	i, known := r.itemNumber(item)
+	if titles := r.source.Info().Title; known && titles != nil {
+		title = titles[i]
+	}
+	return title, known
+}
+
+// itemID is the identifier of an item; empty for data.None.
 func (r *Result) itemID(i int) string {
+	if i == data.None {
+		return ""
+	}
 	if ids := r.source.Info().ItemID; ids != nil {
 		return ids[i]
 	}
 	return strconv.Itoa(i)
-}
-
-// Vectors is a table with one row per item.
-type Vectors struct {
-	ID     []string
-	Dim    int
-	Values []float32 // row by row, Dim numbers each
-}
-
-// Row returns the vector of the i-th item.
-func (v *Vectors) Row(i int) []float32 { return v.Values[i*v.Dim : (i+1)*v.Dim] }
-
-// WriteCSV writes a header and one line per item: its identifier and its numbers.
-func (v *Vectors) WriteCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	line := []string{"item"}
-	for k := range v.Dim {
-		line = append(line, "x"+strconv.Itoa(k))
-	}
-	if err := out.Write(line); err != nil {
-		return err
-	}
-	for i, id := range v.ID {
-		line = append(line[:0], id)
-		for _, x := range v.Row(i) {
-			line = append(line, strconv.FormatFloat(float64(x), 'g', -1, 32))
-		}
-		if err := out.Write(line); err != nil {
-			return err
-		}
-	}
-	out.Flush()
-	return out.Error()
-}
-
-// ItemVectors returns the item embeddings that the coordinator holds after the last
-// round. Methods without item embeddings have none: then it returns an error.
-func (r *Result) ItemVectors() (*Vectors, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.run == nil {
-		return nil, errNotRun
-	}
-	slot, dim, ok := r.run.ItemTable()
-	if !ok {
-		return nil, fmt.Errorf("%s has no shared item embeddings", r.Method)
-	}
-	table := r.run.Value(slot)
-	items := r.source.Items()
-	stride := len(table) / items // rows are padded
-	v := &Vectors{Dim: dim, Values: make([]float32, 0, items*dim)}
-	for i := range items {
-		v.ID = append(v.ID, r.itemID(i))
-		v.Values = append(v.Values, table[i*stride:i*stride+dim]...)
-	}
-	return v, nil
 }
 
 // Comparison is a paired test of two results on the same users.

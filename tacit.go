@@ -1,7 +1,7 @@
 // Package tacit is the front door for Go programs: load interactions, train a
 // federated recommender in this process, evaluate it under a named protocol, recommend
-// for a user, export item vectors, and compare two results. It does what `tacit run`
-// does, with the same settings, presets and bits.
+// for a user, export vectors, and compare two results. It does what `tacit run` does,
+// with the same settings, presets and bits, and opens the folders that `tacit run` writes.
 //
 // Package tacit never contacts a network. To take part in a real federation, use
 // package device; to serve one, package coordinator; to write a method, package method.
@@ -19,6 +19,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/result"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
@@ -138,6 +139,25 @@ type Result struct {
 	run    *sim.Run
 	source data.Source
 	user   map[string]int
+	item   map[string]int
+}
+
+// Open loads a finished run from the folder that `tacit run -o` wrote, with its trained
+// model; of a run with several seeds, the first. The data must be where it was, and
+// unchanged. dataDir is the folder of the known data sets; empty means $TACIT_DATA or the
+// user's cache folder.
+func Open(dir, dataDir string) (*Result, error) {
+	return OpenWith(methods.Default(), dir, dataDir)
+}
+
+// OpenWith is [Open] for a run with a method of the given registry.
+func OpenWith(registry *method.Registry, dir, dataDir string) (*Result, error) {
+	s, err := experiment.Restore(registry, dir, dataDir)
+	if err != nil {
+		return nil, message(err)
+	}
+	r := &Result{run: s.Run, source: s.Source}
+	return r, r.describe(s.Result)
 }
 
 // Run trains a method on the data and evaluates it. If ctx is done, it stops after the
@@ -198,15 +218,19 @@ func Run(ctx context.Context, d *Data, c Config) (*Result, error) {
 	if err != nil {
 		return nil, stopped(ctx, err)
 	}
+	return r, r.describe(got)
+}
+
+// describe sets the exported fields.
+func (r *Result) describe(got *result.Result) error {
 	r.Method, r.Data, r.Protocol, r.Seed = got.Method, got.Dataset, got.Protocol, got.Seed
 	r.Leaks, r.Round = got.Leaks, got.SelectedRound
 	r.Sampled, r.Full = Metrics(got.Test.Sampled), Metrics(got.Test.Full)
-	if spent, private, err := r.run.Spent(); err != nil {
-		return nil, err
-	} else if private {
+	spent, private, err := r.run.Spent()
+	if err == nil && private {
 		r.Epsilon, r.Delta = spent.Epsilon, spent.Delta
 	}
-	return r, nil
+	return err
 }
 
 func roundOf(e sim.Event, rounds int) Round {

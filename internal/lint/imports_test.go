@@ -143,7 +143,8 @@ var table = map[string]row{
 		"internal/base/rng internal/naive")},
 
 	// the library's front door
-	".": {may: list("data internal/base/metrics internal/study/experiment method methods param sim")},
+	".": {may: list("data internal/base/metrics internal/study/experiment internal/study/result method methods param " +
+		"sim vec")},
 
 	"cmd/tacit":           {},
 	"examples/device":     {may: list("mobile")},

@@ -7,7 +7,7 @@ import (
 )
 
 // Event is a progress event of a job: SettingTried, Started, Resumed, RoundEnded, BudgetSpent,
-// ReferenceProgress or FigureStarted.
+// ReferenceProgress, FigureStarted or ModelDropped.
 type Event interface{ event() }
 
 // SettingTried is the event of a setting of the method's grid that was measured.

@@ -31,12 +31,15 @@ type Job struct {
 	Resume       bool   // resume the run that the folder holds
 	NoReferences bool
 	Figures      bool // compute the figures of the report; only with a folder
+	Model        Model
 	Version      string
 	Commit       string
 
 	OnEvent func(Event) // receives progress events, one call at a time; may be nil
 
 	References *reference.Cache // shared by the reference rows of several runs; may be nil
+
+	modelLimit int64 // of ModelAuto; 0 for modelLimit
 
 	choice *result.Choice // set by ChooseSettings; nil if it did not choose
 }
@@ -378,7 +381,7 @@ func (j *Job) finish(run *sim.Run, split *data.Split, res *result.Result, drawn 
 		}
 	}
 	return errors.Join(
-		out.checkpoint(run, j.fingerprint()),
+		j.keepModel(run, out),
 		out.write(perUserFile, table.Bytes()),
 		out.write(ReportFile, page.Bytes()),
 		out.write(ResultFile, append(b, '\n')),
