@@ -153,7 +153,7 @@ func writeFlags(w io.Writer, c *cobra.Command, page helpPage, all bool) (hidden 
 var valueNames = map[string]string{
 	"method": "NAME", "data": "NAME", "protocol": "NAME", "user": "NAME", "name": "NAME",
 	"out": "PATH", "from": "PATH", "state": "PATH", "offline": "PATH",
-	"resume": "DIR", "data-dir": "DIR", "runs": "DIR", "cells": "DIR", "figures": "DIR",
+	"resume": "DIR", "data-dir": "DIR", "runs": "DIR", "cells": "DIR", "figures": "DIR", "run": "DIR",
 	"rows": "FILE", "picture": "FILE", "catalogue": "FILE", "history": "FILE", "cert": "FILE", "cert-key": "FILE",
 	"passphrase-file": "FILE", "config": "FILE", "token-file": "FILE",
 	"coordinator": "URL", "listen": "HOST:PORT", "metrics": "HOST:PORT", "log-format": "FORMAT", "log-level": "LEVEL",

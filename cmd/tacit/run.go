@@ -21,6 +21,7 @@ type runFlags struct {
 	noPreset             bool
 	asPrinted            bool
 	explain, dryRun      bool
+	keepModel            string
 }
 
 const runLong = `
@@ -60,6 +61,8 @@ func (a *app) runCmd() *cobra.Command {
 		"dp-privrec)")
 	fl.BoolVar(&f.explain, "explain", false, "print every setting and its source, and stop")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print data, traffic, memory and time estimates, and stop")
+	fl.StringVar(&f.keepModel, "keep-model", "auto", "keep the trained model in the folder: auto (up to 1 GB), "+
+		"always or never")
 	dataDirFlag(fl, &f.dataDir)
 	jobsFlag(fl, &f.jobs)
 	a.describe(c, runDetails,
@@ -69,7 +72,7 @@ func (a *app) runCmd() *cobra.Command {
 			"jobs preset no-preset batch negatives mean server dropout straggle sums bits encode keep"),
 		flagsUnder("Evaluation", "protocol eval-every", "eval-users ties no-references no-figures"),
 		flagsUnder("Privacy", "dp secagg", "noise as-printed"),
-		flagsUnder("Output", "out resume dry-run explain", "force"))
+		flagsUnder("Output", "out resume dry-run explain", "force keep-model"))
 	c.RunE = func(c *cobra.Command, words []string) error {
 		spec, err := f.spec(c, words, settings)
 		if err != nil {
@@ -138,6 +141,13 @@ func (a *app) job(spec *experiment.Spec, f *runFlags) (*experiment.Job, error) {
 	if err := checkJobs(f.jobs); err != nil {
 		return nil, err
 	}
+	model, ok := map[string]experiment.Model{
+		"": experiment.ModelAuto, "auto": experiment.ModelAuto, "always": experiment.ModelAlways,
+		"never": experiment.ModelNever,
+	}[f.keepModel]
+	if !ok {
+		return nil, input(fmt.Errorf("--keep-model %s: must be auto, always or never", f.keepModel), "")
+	}
 	src, err := experiment.OpenData(&spec.Settings, f.dataDir)
 	if err != nil {
 		return nil, err
@@ -145,7 +155,7 @@ func (a *app) job(spec *experiment.Spec, f *runFlags) (*experiment.Job, error) {
 	spec.FitTo(src)
 	j := &experiment.Job{
 		Spec: spec, Source: src, Jobs: f.jobs, Out: f.out, Force: f.force, NoReferences: f.noRefs,
-		Figures: !f.noFigures,
+		Figures: !f.noFigures, Model: model,
 		Version: version, Commit: revision(),
 	}
 	if f.resume != "" {
@@ -180,7 +190,7 @@ func (a *app) runJob(c *cobra.Command, job *experiment.Job) error {
 		return err
 	}
 	if job.Out != "" {
-		a.progress("wrote the run to %s", job.Out)
+		a.progress("wrote the run to %s; tacit recommend --run %s --user U uses its model", job.Out, job.Out)
 	}
 	if page := filepath.Join(job.Out, experiment.ReportFile); exists(page) {
 		a.progress("open the report: %s", page)

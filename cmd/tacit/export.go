@@ -1,0 +1,206 @@
+package main
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	lib "github.com/tacit-rec/tacit"
+	"github.com/tacit-rec/tacit/internal/atomicfile"
+)
+
+// exported lists what export writes, in its order.
+var exported = []string{"items", "users", "top"}
+
+const exportLong = `
+It writes what the model of a run has learnt: item vectors (items), user vectors (users) and the
+recommendations of all users (top). With --as npy, NAME.npy is a NumPy array of float32 and
+NAME_ids.csv names its rows; with csv, NAME.csv has both. Recommendations are CSV.`
+
+const exportDetails = `
+For most methods, the score of an item for a user is the product of the two vectors plus the user's bias,
+which is the last column of users. If devices tune their tables, that holds for the coordinator's table.
+Methods without such vectors have no users, and perhaps no items; the output says why. In a real federation
+user vectors stay on the devices.`
+
+func (a *app) exportCmd() *cobra.Command {
+	var run, out, as, dataDir string
+	var only []string
+	var n int
+	c := &cobra.Command{
+		Use: "export", Short: "Write the vectors and recommendations of a run", Args: noArgs, Long: exportLong,
+		Example: "  tacit run -d ml-100k -o runs/tacit\n  tacit export --run runs/tacit -o vectors\n  tacit export --run " +
+			"runs/tacit -o lists --only top -n 50\n  tacit export --run runs/tacit -o vectors --as csv",
+	}
+	fl := c.Flags()
+	fl.StringVar(&run, "run", "", "run folder with the trained model")
+	fl.StringVarP(&out, "out", "o", "", "folder to write to; default: the folder export in the run folder")
+	fl.StringVar(&as, "as", "npy", "format of vectors: npy or csv")
+	fl.StringSliceVar(&only, "only", nil, "what to write: items, users, top; default: everything that there is")
+	fl.IntVarP(&n, "number", "n", 10, "items per user in top")
+	dataDirFlag(fl, &dataDir)
+	a.describe(c, exportDetails, flagsUnder("Export", "run out as only number", "data-dir"))
+	c.RunE = func(*cobra.Command, []string) error {
+		switch {
+		case run == "":
+			return input(errors.New("--run is missing"), "example: tacit export --run runs/tacit")
+		case as != "npy" && as != "csv":
+			return input(fmt.Errorf("--as %s: must be npy or csv", as), "")
+		case n < 1:
+			return input(fmt.Errorf("-n %d: must be 1 or more", n), "")
+		}
+		for _, name := range only {
+			if !slices.Contains(exported, name) {
+				return input(fmt.Errorf("--only %s: must be items, users or top", name), "")
+			}
+		}
+		r, err := openRun(run, dataDir)
+		if err != nil {
+			return err
+		}
+		if out == "" {
+			out = filepath.Join(run, "export")
+		}
+		e := export{Folder: out, Method: r.Method, Dataset: r.Data, as: as, n: n}
+		for _, name := range exported {
+			if len(only) > 0 && !slices.Contains(only, name) {
+				continue
+			}
+			if err := e.write(r, name); err != nil {
+				return err
+			}
+		}
+		if len(e.Files) == 0 {
+			return input(fmt.Errorf("nothing was written: %s", strings.Join(e.LeftOut, "; ")), "")
+		}
+		return a.result(&e, e.text)
+	}
+	return c
+}
+
+// export is what an export wrote.
+type export struct {
+	Folder  string         `json:"folder"`
+	Method  string         `json:"method"`
+	Dataset string         `json:"dataset"`
+	Files   []exportedFile `json:"files"`
+	// Product says that the score is the product of a user's vector and an item's, plus the user's bias.
+	Product bool     `json:"product"`
+	LeftOut []string `json:"left_out,omitempty"` // what the method does not have, and why
+
+	as string
+	n  int
+}
+
+type exportedFile struct {
+	File    string `json:"file"`
+	Rows    int    `json:"rows"`
+	Columns int    `json:"columns"`
+}
+
+// write writes one of exported.
+func (e *export) write(r *lib.Result, name string) error {
+	if name == "top" {
+		return e.writeTop(r)
+	}
+	get := r.ItemVectors
+	if name == "users" {
+		get = r.UserVectors
+	}
+	v, err := get()
+	if err != nil {
+		e.LeftOut = append(e.LeftOut, err.Error())
+		return nil
+	}
+	e.Product = e.Product || v.Product
+	columns := v.Dim
+	if v.Bias != nil {
+		columns++
+	}
+	if e.as == "csv" {
+		return e.file(name+".csv", len(v.ID), columns+1, v.WriteCSV)
+	}
+	if err := e.file(name+".npy", len(v.ID), columns, v.WriteNPY); err != nil {
+		return err
+	}
+	titles := name == "items"
+	head := []string{"row", strings.TrimSuffix(name, "s")}
+	if titles {
+		head = append(head, "title")
+	}
+	return e.file(name+"_ids.csv", len(v.ID), len(head), func(w io.Writer) error {
+		t := csv.NewWriter(w)
+		_ = t.Write(head)
+		for i, id := range v.ID {
+			line := []string{strconv.Itoa(i), id}
+			if titles {
+				title, _ := r.Title(id)
+				line = append(line, title)
+			}
+			_ = t.Write(line)
+		}
+		t.Flush()
+		return t.Error()
+	})
+}
+
+// writeTop writes the recommendations of all users.
+func (e *export) writeTop(r *lib.Result) error {
+	rows := 0
+	head := []string{"user", "rank", "item", "title", "score", "held_out"}
+	err := e.file("top.csv", 0, len(head), func(w io.Writer) error {
+		t := csv.NewWriter(w)
+		_ = t.Write(head)
+		if err := r.RecommendAll(e.n, func(user string, items []lib.Item) error {
+			rows += len(items)
+			for k, p := range items {
+				score := strconv.FormatFloat(float64(p.Score), 'g', -1, 32)
+				if err := t.Write([]string{user, strconv.Itoa(k + 1), p.ID, p.Title, score, p.HeldOut}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		t.Flush()
+		return t.Error()
+	})
+	if err == nil {
+		e.Files[len(e.Files)-1].Rows = rows
+	}
+	return err
+}
+
+// file writes one file and lists it.
+func (e *export) file(name string, rows, columns int, write func(io.Writer) error) error {
+	if st, err := os.Stat(e.Folder); err == nil && !st.IsDir() {
+		return input(fmt.Errorf("-o %s is a file: must be a folder", e.Folder), "choose another -o")
+	}
+	if err := atomicfile.WriteTo(filepath.Join(e.Folder, name), write); err != nil {
+		return input(err, "choose another folder with -o")
+	}
+	e.Files = append(e.Files, exportedFile{name, rows, columns})
+	return nil
+}
+
+func (e *export) text(w io.Writer) error {
+	for _, f := range e.Files {
+		fmt.Fprintf(w, "%s  %d rows, %d columns\n", filepath.Join(e.Folder, f.File), f.Rows, f.Columns)
+	}
+	for _, why := range e.LeftOut {
+		fmt.Fprintf(w, "left out: %s\n", why)
+	}
+	if e.Product {
+		fmt.Fprintln(w, "The score of an item for a user is the product of their vectors, plus the user's bias if there is one.")
+	}
+	return nil
+}
