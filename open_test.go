@@ -18,7 +18,8 @@ import (
 // folder runs an experiment as `tacit run -o` does, and returns its folder.
 func folder(t *testing.T, words ...string) string {
 	t.Helper()
-	spec, err := experiment.Resolve(experiment.Pairs("test", append([]string{"world=" + tiny, "preset=none"}, words...)...))
+	words = append([]string{"world=" + tiny, "preset=none"}, words...)
+	spec, err := experiment.Resolve(experiment.Pairs("test", words...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,8 @@ func TestEveryMethodRecommendsFromItsFolder(t *testing.T) {
 					len(next), len(a), held, err)
 			}
 			new, err := r.RecommendTo([]tacit.Interaction{{Item: "4"}, {Item: "7"}, {Item: "unknown"}}, 5)
-			if perUser := name == "mf" || name == "ncf" || name == "metamf"; perUser != (err != nil) || !perUser && len(new) != 5 {
+			perUser := slices.Contains([]string{"mf", "ncf", "metamf"}, name)
+			if perUser != (err != nil) || !perUser && len(new) != 5 {
 				t.Errorf("a new history: %v, %v", new, err)
 			}
 			checkProduct(t, r, a)

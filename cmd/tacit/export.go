@@ -37,8 +37,8 @@ func (a *app) exportCmd() *cobra.Command {
 	var n int
 	c := &cobra.Command{
 		Use: "export", Short: "Write the vectors and recommendations of a run", Args: noArgs, Long: exportLong,
-		Example: "  tacit run -d ml-100k -o runs/tacit\n  tacit export --run runs/tacit -o vectors\n  tacit export --run " +
-			"runs/tacit -o lists --only top -n 50\n  tacit export --run runs/tacit -o vectors --as csv",
+		Example: "  tacit run -d ml-100k -o runs/tacit\n  tacit export --run runs/tacit -o vectors\n  tacit export " +
+			"--run runs/tacit -o lists --only top -n 50\n  tacit export --run runs/tacit -o vectors --as csv",
 	}
 	fl := c.Flags()
 	fl.StringVar(&run, "run", "", "run folder with the trained model")
@@ -200,7 +200,8 @@ func (e *export) text(w io.Writer) error {
 		fmt.Fprintf(w, "left out: %s\n", why)
 	}
 	if e.Product {
-		fmt.Fprintln(w, "The score of an item for a user is the product of their vectors, plus the user's bias if there is one.")
+		fmt.Fprintln(w, "The score of an item for a user is the product of their vectors, plus the user's bias if "+
+			"there is one.")
 	}
 	return nil
 }

@@ -50,8 +50,8 @@ func (l *progressLine) event(event experiment.Event) {
 	case experiment.ReferenceProgress:
 		l.reference(e)
 	case experiment.ModelDropped:
-		l.println(fmt.Sprintf("the model exceeds %s and is not kept: tacit recommend and export need --keep-model always",
-			format.Size(float64(e.Limit))))
+		l.println(fmt.Sprintf("the model exceeds %s and is not kept: tacit recommend and export need "+
+			"--keep-model always", format.Size(float64(e.Limit))))
 	case experiment.FigureStarted:
 		l.println("drawing figures: " + e.Name + " (--no-figures skips them)")
 	}

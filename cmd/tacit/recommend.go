@@ -43,15 +43,15 @@ func (a *app) recommendCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "recommend", Short: "Recommend items, with the model of a run or of a device", Args: noArgs,
 		Long: recommendLong,
-		Example: "  tacit run -d ml-100k -o runs/tacit\n  tacit recommend --run runs/tacit --user 42\n  tacit recommend " +
-			"--run runs/tacit --history seen.csv -n 20 --format json\n  tacit recommend --state my.state",
+		Example: "  tacit run -d ml-100k -o runs/tacit\n  tacit recommend --run runs/tacit --user 42\n  tacit " +
+			"recommend --run runs/tacit --history seen.csv -n 20 --format json\n  tacit recommend --state my.state",
 	}
 	f.flags(c)
 	fl := c.Flags()
 	fl.IntVarP(&f.n, "number", "n", 10, "number of items")
 	fl.StringVar(&f.run, "run", "", "run folder with the trained model")
 	fl.StringVar(&f.user, "user", "", "a user of the run's data")
-	fl.StringVar(&f.history, "history", "", "CSV file of item IDs, for a user who was not in training")
+	fl.StringVar(&f.history, "history", "", "CSV file of item IDs, for a user outside of training")
 	fl.BoolVar(&f.whole, "whole-history", false, "also read the user's held-out items")
 	dataDirFlag(fl, &f.dataDir)
 	a.describe(c, recommendDetails, flagsUnder("Recommend", "number", ""),
@@ -166,7 +166,8 @@ func readInteractions(path string) ([]lib.Interaction, error) {
 		if text := with.Get("rating"); err == nil && text != "" {
 			rating, err := strconv.ParseFloat(text, 32)
 			if err != nil || rating-rating != 0 {
-				return nil, input(fmt.Errorf("%s: rating %q of item %s: must be a finite number", path, text, e.Item), "")
+				return nil, input(fmt.Errorf("%s: rating %q of item %s: must be a finite number", path, text,
+					e.Item), "")
 			}
 			x.Rating = float32(rating)
 		}

@@ -34,7 +34,8 @@ func TestLargeModelsAreDropped(t *testing.T) {
 		if _, err := j.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if kept := exists(filepath.Join(dir, checkpointFile)); kept != c.kept || told != (c.model == ModelAuto && !c.kept) {
+		kept := exists(filepath.Join(dir, checkpointFile))
+		if kept != c.kept || told != (c.model == ModelAuto && !c.kept) {
 			t.Errorf("model %q, limit %d: kept %v, event %v", c.model, c.limit, kept, told)
 		}
 		if _, err := Restore(methods.Default(), dir, ""); (err == nil) != c.kept {
