@@ -106,6 +106,9 @@ func (y *layout) describe(unit string, made order) string {
 	if unit != "" {
 		b.WriteString(", " + unit)
 	}
+	if y.sep == "" {
+		return b.String() + "; " + y.kind
+	}
 	header := "no"
 	if y.header {
 		header = "yes"

@@ -20,6 +20,8 @@ func FuzzRead(f *testing.F) {
 	f.Add("a b\n1 2\n", " ", "yes", "user=a,item=b", float32(0), false, "first", 2)
 	f.Add("1 2 3\n", "", "auto", "user=3,item=1", float32(0), false, "none", 0)
 	f.Add("uid,movie,ts\n1,2,978300760999\n1,3,978300760998\n", "", "", "", float32(0), false, "", 0)
+	f.Add("user,item,when,genres\n1,2,31/12/2000,a|b\n1,3,2000-12-31 10:20 PM,\n", "", "", "user,item,time,context",
+		float32(0), false, "", 0)
 	f.Add("1,2\n1,2,3\x00\n", "", "", "user=0,item=1", float32(0), false, "", 0)
 	f.Fuzz(func(t *testing.T, text, sep, header, columns string, threshold float32, has bool, dedup string, least int) {
 		opt := Options{

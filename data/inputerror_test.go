@@ -283,8 +283,8 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 }
 
 func TestRowsAreBounded(t *testing.T) {
-	_, err := load("u.data", []part{{strings.NewReader("1 2\n1 3\n1 4\n"), "u.data"}}, reading{}, 2)
-	if want := `u.data line 3: found "1 4", expected at most 2 rows`; err == nil || err.Error() != want {
+	_, err := load("u.data", []part{{r: strings.NewReader("1 2\n1 3\n1 4\n"), file: "u.data"}}, reading{}, 2)
+	if want := `u.data line 3: found "1", expected at most 2 rows`; err == nil || err.Error() != want {
 		t.Fatalf("got %v, want %s", err, want)
 	}
 }

@@ -53,6 +53,7 @@ type layout struct {
 	names       []string   // from the header; nil without one, or if it is not UTF-8 and no column is named
 	col         [roles]int // the column of each role, from 0; -1 if the file has none
 	contextCols []int      // the columns of the role context
+	kind        string     // the format of a file without separators
 	dates       dates
 	format      timeFormat
 	notes       []string // for people: columns that are not used
@@ -89,26 +90,31 @@ func newLayout(in *lines, how reading) (*layout, error) {
 	for i, line := range head {
 		rows[i], _ = y.sep.split(line, -1, nil)
 	}
-	spec, bad := parseColumns(opt.Columns)
-	if bad == nil {
-		bad = y.findHeader(opt, spec, rows)
-	}
-	if bad == nil {
-		bad = y.place(spec, rows)
-	}
-	if bad == nil {
-		bad = y.findFormat(opt.TimeFormat, rows)
-	}
-	if bad != nil {
+	if bad := y.resolve(how, rows); bad != nil {
 		if bad.File = in.file; bad.Line > 0 {
 			bad.Line = first
 		}
 		return nil, bad
 	}
-	if how.notes {
+	return y, nil
+}
+
+// resolve assigns the columns from the first rows.
+func (y *layout) resolve(how reading, rows [][][]byte) *InputError {
+	spec, bad := parseColumns(how.Columns)
+	if bad == nil && y.kind == "" {
+		bad = y.findHeader(how.Options, spec, rows)
+	}
+	if bad == nil {
+		bad = y.place(spec, rows)
+	}
+	if bad == nil {
+		bad = y.findFormat(how.TimeFormat, rows)
+	}
+	if bad == nil && how.notes {
 		y.notes = y.unused(rows)
 	}
-	return y, nil
+	return bad
 }
 
 // findSep returns the requested separator, otherwise the first one that splits all lines into the same number of

@@ -215,7 +215,7 @@ func (d *folder) parts(names []string) (out []part, err error) {
 		if err != nil {
 			return out, err
 		}
-		out = append(out, part{f, file})
+		out = append(out, part{r: f, file: file})
 	}
 	return out, nil
 }

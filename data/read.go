@@ -42,15 +42,16 @@ type reading struct {
 
 // part is one of the files with a set's rows.
 type part struct {
-	r    io.Reader
+	r    io.Reader // text; or nil
 	file string
+	rows Table
 }
 
-// Read reads a set from delimited text, plain or gzip. The name goes into Info.Name and errors. A quoted field must
-// not span lines. Times are numbers or dates; they order rows by their full precision and are then rounded down to
-// seconds. Malformed content is an *InputError.
+// Read reads a set from delimited text or JSON lines, plain or gzip. The name goes into Info.Name and errors. A
+// quoted field must not span lines. Times are numbers or dates; they order rows by their full precision and are
+// then rounded down to seconds. Malformed content is an *InputError.
 func Read(r io.Reader, name string, opt Options) (*Set, error) {
-	return load(name, []part{{r, name}}, reading{Options: opt, notes: true}, maxRows)
+	return load(name, []part{{r: r, file: name}}, reading{Options: opt, notes: true}, maxRows)
 }
 
 // load reads the parts one after the other, as if they were one file.
@@ -83,12 +84,10 @@ type loader struct {
 	table
 	name         string
 	how          reading
-	in           *lines
+	in           input
 	limit        int
 	users, items *index
 	fields       [][]byte
-	columns      int // number of columns of the part's first row, which is in line first
-	first        int
 	inContext    []*index // the categories, by column
 	at           []int    // the columns
 	// fractions is set by the first time that is not an integer: from then on, time holds sort keys.
@@ -99,10 +98,7 @@ type loader struct {
 
 // read adds the rows of one part.
 func (l *loader) read(p part) (err error) {
-	if l.in, err = newLines(p.r, p.file); err != nil {
-		return err
-	}
-	if l.layout, err = newLayout(l.in, l.how); err != nil {
+	if l.in, l.layout, err = p.open(l.how); err != nil {
 		return err
 	}
 	if l.how.HasThreshold && l.col[ratingCol] < 0 {
@@ -112,61 +108,40 @@ func (l *loader) read(p part) (err error) {
 	if err := l.sameTimes(p.file); err != nil {
 		return err
 	}
-	l.columns = 0
 	l.findContext()
-	before, width, header := len(l.user), l.width(), l.header
+	before, width := len(l.user), l.width()
 	for _, c := range l.at {
 		width = max(width, c+1)
 	}
 	for {
-		line, err := l.in.next()
+		f, err := l.in.next(width)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		if blank(line) {
-			continue
+		if len(l.user) == l.limit {
+			return l.bad(f[l.col[userCol]], fmt.Sprintf("at most %d rows", l.limit), "")
 		}
-		if header {
-			header = false
-			continue
-		}
-		if err := l.row(line, width); err != nil {
+		if err := l.row(f); err != nil {
 			return err
 		}
 	}
 	if len(l.user) == before {
-		return &InputError{File: l.in.file, Line: l.in.n, Expected: "at least one row after the header"}
+		_, line := l.in.position()
+		return &InputError{File: p.file, Line: line, Expected: "at least one row after the header"}
 	}
 	return nil
 }
 
-func (l *loader) row(line []byte, width int) error {
-	if len(l.user) == l.limit {
-		return l.bad(line, fmt.Sprintf("at most %d rows", l.limit), "")
-	}
-	f, ok := l.sep.split(line, -1, l.fields[:0])
+func (l *loader) row(f [][]byte) error {
 	l.fields = f
-	if !ok {
-		return l.bad(line, "a closing quote before the next separator", "")
-	}
-	if len(f) < width {
-		return l.bad(line, fmt.Sprintf("at least %d columns separated by %s", width, l.sep.name()), "")
-	}
-	if l.columns == 0 {
-		l.columns, l.first = len(f), l.in.n
-	}
-	if len(f) > l.columns {
-		return l.bad(fmt.Appendf(nil, "%d columns", len(f)), fmt.Sprintf("%d columns separated by %s, as in line %d",
-			l.columns, l.sep.name(), l.first), "")
-	}
 	user, item := f[l.col[userCol]], f[l.col[itemCol]]
-	if len(user) == 0 {
+	if !isID(user) {
 		return l.badField(userCol, "an identifier")
 	}
-	if len(item) == 0 {
+	if !isID(item) {
 		return l.badField(itemCol, "an identifier")
 	}
 	if c := l.col[ratingCol]; c >= 0 {
@@ -249,7 +224,8 @@ func (l *loader) addTime(b []byte) bool {
 }
 
 func (l *loader) bad(found []byte, want, hint string) error {
-	return &InputError{File: l.in.file, Line: l.in.n, Found: short(found), Expected: want, Hint: hint}
+	file, line := l.in.position()
+	return &InputError{File: file, Line: line, Found: short(found), Expected: want, Hint: hint}
 }
 
 func (l *loader) badField(role int, want string) error {
