@@ -252,6 +252,7 @@ func (j *Job) stopped(ctx context.Context, run *sim.Run, out *folder, err error)
 
 func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 	res := &result.Result{
+		Schema: result.Schema,
 		Method: j.Method, Dataset: j.Source.Info().Name, DataHash: j.Source.Info().Hash,
 		Protocol: j.Protocol, Leaks: split.Leaks(), Seed: j.Seed, Rounds: j.Rounds, SelectedRound: run.Selected,
 		DataSize: result.DataSize{

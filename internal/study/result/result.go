@@ -6,11 +6,12 @@ package result
 
 import "github.com/tacit-rec/tacit/internal/base/metrics"
 
-// Schema is the version of the JSON envelope.
+// Schema is the version of the JSON envelope and of the files of a run folder. docs/schema.md says what it promises.
 const Schema = 1
 
 // Result is one run: what `tacit run --format json` prints and result.json holds.
 type Result struct {
+	Schema        int    `json:"schema_version,omitempty"` // 0 in files of older versions
 	Method        string `json:"method"`
 	Dataset       string `json:"dataset"`
 	DataHash      string `json:"data_hash"`
@@ -183,9 +184,10 @@ type Privacy struct {
 
 // Repeated is a run repeated with several seeds. Mean and SD have the metrics that all runs have.
 type Repeated struct {
-	Runs []*Result `json:"runs"`
-	Mean Moments   `json:"mean"`
-	SD   Moments   `json:"sd"`
+	Schema int       `json:"schema_version,omitempty"`
+	Runs   []*Result `json:"runs"`
+	Mean   Moments   `json:"mean"`
+	SD     Moments   `json:"sd"`
 	// Versus compares with each reference, by each user's mean over the seeds; nil without references.
 	Versus map[string]*Versus `json:"versus,omitempty"`
 }

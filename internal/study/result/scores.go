@@ -76,7 +76,7 @@ func SpreadOf(xs []float64) Spread {
 // CombineSeeds combines runs that differ only in their seed. The metrics are those that all runs have; SD is that
 // of a sample, and 0 for one run.
 func CombineSeeds(runs []*Result) *Repeated {
-	m := &Repeated{Runs: runs, Versus: VersusReferences(runs)}
+	m := &Repeated{Schema: Schema, Runs: runs, Versus: VersusReferences(runs)}
 	m.Mean.Valid, m.SD.Valid = over(runs, func(r *Result) metrics.Summary { return r.Valid })
 	m.Mean.Test, m.SD.Test = over(runs, func(r *Result) metrics.Summary { return r.Test })
 	return m
