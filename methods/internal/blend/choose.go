@@ -27,7 +27,7 @@ var (
 		{learn.Recency{Base: 1}, 1},
 		{learn.Recency{Rho: 0.9, Boost: 3, Base: 0.05}, 1},
 	}
-	shares = []float32{0, 0.25, 0.5, 0.75}
+	shares = []float32{0, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9}
 )
 
 // settings is the number of settings that devices compare.

@@ -15,13 +15,13 @@ import (
 // a small grid of blends and sends how well each did; the coordinator chooses the best. There is one setting for all
 // data and nothing to tune, and held-out items are not used.
 type Tacit struct {
-	Rank    int     `default:"64" min:"1" max:"512" range:"32|64|128" doc:"rank of each of the three parts of the features"`
+	Rank    int     `default:"96" min:"1" max:"512" range:"64|96|128" doc:"rank of each of the three parts of the features"`
 	Width   int     `default:"64" min:"1" max:"512" range:"32|64|128" doc:"width of the bank"`
-	Dim     int     `default:"32" min:"1" max:"512" range:"16|32|64" doc:"dimension of the closed-form part, at most the rank"`
-	Solves  int     `default:"4" min:"1" max:"100" range:"3..10" doc:"passes of the closed-form part"`
+	Dim     int     `default:"64" min:"1" max:"512" range:"32|64|96" doc:"dimension of the closed-form part, at most the rank"`
+	Solves  int     `default:"5" min:"1" max:"100" range:"3..10" doc:"passes of the closed-form part"`
 	Train   int     `default:"8" min:"1" max:"1000" range:"4..16" doc:"training passes of the bank; the last one chooses"`
 	LR      float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"learning rate of the bank's server step"`
-	Drop    float64 `default:"0.2" min:"0" max:"<1" range:"0.1..0.3" doc:"dropout of the bank"`
+	Drop    float64 `default:"0.1" min:"0" max:"<1" range:"0.05..0.3" doc:"dropout of the bank"`
 	Longest int     `default:"200" min:"1" range:"50|100|200" doc:"newest items of a history that the bank reads"`
 	Softmax int     `default:"512" min:"1" range:"256|512|1024" doc:"negatives of the bank's sampled softmax"`
 }

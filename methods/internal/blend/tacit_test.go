@@ -207,8 +207,8 @@ func TestPhasesOfShortRuns(t *testing.T) {
 	m := &Tacit{}
 	param.Defaults(m)
 	for rounds, want := range map[int]int{
-		1: 0, 3: 2, 5: phaseSolve, 7: phaseSolve, 8: phaseChoose, 15: phaseChoose,
-		16: phaseChoose, 17: phaseChoose, 800: phaseChoose,
+		1: 0, 3: 2, 5: phaseSolve, 8: phaseSolve, 9: phaseChoose, 16: phaseChoose,
+		17: phaseChoose, 18: phaseChoose, 800: phaseChoose,
 	} {
 		if got, _ := m.Phase(rounds-1, rounds); got != want {
 			t.Errorf("the last of %d rounds is in phase %d, want %d", rounds, got, want)
