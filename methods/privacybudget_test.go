@@ -300,8 +300,9 @@ func TestPrivateMethodsBeatPopularityAtEpsilonTen(t *testing.T) {
 	if os.Getenv("TACIT_DATA") == "" {
 		t.Skip("$TACIT_DATA is not set: the test requires ml-100k")
 	}
-	src, err := experiment.OpenData(&experiment.Settings{Data: "ml-100k", MinRows: 3, Dedup: "none", Header: "auto"},
-		os.Getenv("TACIT_DATA"))
+	var s experiment.Settings
+	s.Data, s.MinRows, s.Dedup, s.Header = "ml-100k", 3, "none", "auto"
+	src, err := experiment.OpenData(&s, os.Getenv("TACIT_DATA"))
 	if err != nil {
 		t.Fatal(err)
 	}
