@@ -47,6 +47,12 @@ func dots64Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst 
 func dotsAll64Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
 
 //go:noescape
+func dots72Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
+func dotsAll72Asm(arena *float32, n int, v *float32, bias float32, dst *float32)
+
+//go:noescape
 func dots96Asm(arena *float32, rd *uint32, n int, v *float32, bias float32, dst *float32)
 
 //go:noescape

@@ -66,6 +66,8 @@ func dotsSIMD(arena []float32, stride int, rd []uint32, v []float32, bias float3
 		dots48Asm(a, r, n, w, bias, d)
 	case 64:
 		dots64Asm(a, r, n, w, bias, d)
+	case 72:
+		dots72Asm(a, r, n, w, bias, d)
 	case 96:
 		dots96Asm(a, r, n, w, bias, d)
 	case 128:
@@ -101,6 +103,8 @@ func dotsAllSIMD(arena []float32, stride int, v []float32, bias float32, dst []f
 		dotsAll48Asm(a, n, w, bias, d)
 	case 64:
 		dotsAll64Asm(a, n, w, bias, d)
+	case 72:
+		dotsAll72Asm(a, n, w, bias, d)
 	case 96:
 		dotsAll96Asm(a, n, w, bias, d)
 	case 128:

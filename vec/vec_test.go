@@ -11,7 +11,7 @@ import (
 
 // strides lists the row widths under test: below, at and above the width with a specialised
 // kernel, and with every remainder mod four blocks.
-var strides = []int{8, 16, 24, 32, 40, 64, 128}
+var strides = []int{8, 16, 24, 32, 40, 48, 64, 72, 96, 128}
 
 func random(r *rng.Rand, n int) []float32 {
 	xs := make([]float32, n)

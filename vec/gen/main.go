@@ -17,7 +17,7 @@ import (
 
 func main() {
 	ConstraintExpr("!purego")
-	for _, blocks := range []int{1, 2, 3, 4, 5, 6, 8, 12, 16} {
+	for _, blocks := range []int{1, 2, 3, 4, 5, 6, 8, 9, 12, 16} {
 		dots(blocks)
 		dotsAll(blocks)
 	}

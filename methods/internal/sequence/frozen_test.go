@@ -122,7 +122,7 @@ func TestCandidatesEstimateTheCatalogue(t *testing.T) {
 	sum := make([]float64, frozenItems)
 	for range draws {
 		mark := w.Mark()
-		c := m.candidates(w)
+		c := m.candidates(w, m.Negatives)
 		for x, i := range c.item {
 			if x > 0 && i <= c.item[x-1] {
 				t.Fatalf("candidates %v do not ascend", c.item)

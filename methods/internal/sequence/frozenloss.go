@@ -16,24 +16,36 @@ type candidates struct {
 	offset []float32
 }
 
-// candidates draws negatives in proportion to the probabilities in the slot "draw". Draw k comes
-// from the k-th of equal parts of the distribution, so that items ascend, and the expected
-// number of draws of an item is Negatives times its probability. An item that is drawn m times
+// Short histories have fewer negatives, so that the cost of a local training is proportional to
+// its positions: negativesPerPosition each, and at least leastNegatives.
+const (
+	negativesPerPosition = 8
+	leastNegatives       = 64
+)
+
+// negatives is the number of negatives that a number of positions share.
+func (f *Frozen) negatives(positions int) int {
+	return min(f.Negatives, max(leastNegatives, negativesPerPosition*positions))
+}
+
+// candidates draws n negatives in proportion to the probabilities in the slot "draw". Draw k comes
+// from the k-th of n equal parts of the distribution, so that items ascend, and the expected
+// number of draws of an item is n times its probability. An item that is drawn m times
 // has log(m / expected number) added to its logit: the sum over candidates then estimates the
-// sum over the catalogue. If the catalogue is not larger than Negatives, all items are candidates.
-func (f *Frozen) candidates(w *method.Work) candidates {
+// sum over the catalogue. If the catalogue is not larger than n, all items are candidates.
+func (f *Frozen) candidates(w *method.Work, n int) candidates {
 	bias, draw := w.View[f.First+frozenBias].Val, w.View[f.First+frozenDraw].Val[:w.Items]
-	if w.Items <= f.Negatives {
+	if w.Items <= n {
 		c := candidates{w.Uint32s(w.Items), w.Floats(w.Items)}
 		for i := range c.item {
 			c.item[i], c.offset[i] = uint32(i), bias[i]
 		}
 		return c
 	}
-	c := candidates{w.Uint32s(f.Negatives)[:0], w.Floats(f.Negatives)[:0]}
+	c := candidates{w.Uint32s(n)[:0], w.Floats(n)[:0]}
 	times := 0
-	for k := range f.Negatives {
-		at := float32((float64(k) + w.Rand.Float64()) / float64(f.Negatives))
+	for k := range n {
+		at := float32((float64(k) + w.Rand.Float64()) / float64(n))
 		i, _ := slices.BinarySearch(draw, at) // the first that is at least at
 		item := uint32(min(i, w.Items-1))
 		last := len(c.item) - 1
@@ -44,24 +56,24 @@ func (f *Frozen) candidates(w *method.Work) candidates {
 			last, times = last+1, 1
 		}
 		item = c.item[last]
-		c.offset[last] = bias[item] + float32(rng.Log(float64(times)/f.expected(draw, item)))
+		c.offset[last] = bias[item] + float32(rng.Log(float64(times)/expected(draw, item, n)))
 	}
 	return c
 }
 
-// expected returns the expected number of draws of an item.
-func (f *Frozen) expected(draw []float32, item uint32) float64 {
+// expected returns the expected number of draws of an item among n.
+func expected(draw []float32, item uint32, n int) float64 {
 	p := float64(draw[item])
 	if item > 0 {
 		p -= float64(draw[item-1])
 	}
-	return math.Max(p*float64(f.Negatives), 1e-6)
+	return math.Max(p*float64(n), 1e-6)
 }
 
 // nextItems returns the sum of the losses at all positions and the gradient of the biases, adds
 // to the gradient of N, and sets dz. in holds the features of the next items.
 func (f *Frozen) nextItems(w *method.Work, next []uint32, in, z, dz []float32) (float64, leans) {
-	c := f.candidates(w)
+	c := f.candidates(w, f.negatives(len(next)))
 	n, k, s := len(next), len(c.item), vec.Pad(f.Width)
 	wide := vec.Pad(k + 1) // the last is the next item
 	features := f.gather(w, c.item)
