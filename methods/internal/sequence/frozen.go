@@ -24,7 +24,7 @@ type Frozen struct {
 	Dim       int // width of the features
 	Width     int // width of the projected rows and of the states
 	Longest   int // newest items of a history that are read
-	Negatives int // items that a local training compares the next items with
+	Negatives int // most items that a local training compares the next items with
 	Withhold  int // newest items of a history that do not train
 	Drop      float64
 	net       network
