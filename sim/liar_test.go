@@ -53,11 +53,14 @@ func (l liar) Round(ctx context.Context, t round.Task) (round.Aggregate, round.R
 }
 
 // attacked trains, with a liar if there is a lie, and returns HR@10 of the last model.
-func attacked(t *testing.T, m method.Method, sp *data.Split, rounds int, l lie) float64 {
+func attacked(t *testing.T, m method.Method, sp *data.Split, rounds int, l lie, seed uint64) float64 {
 	t.Helper()
 	o := defaults()
 	o.Sums, o.EvalEvery, o.Rounds = "integer", rounds, rounds
-	r := start(t, m, sp, o, 2)
+	r, err := New(m, sp, o, seed, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if l != nil {
 		r.engine.Devices = liar{r.fleet, r.fleet.plan, l}
 	}
@@ -148,9 +151,8 @@ func ranged(t *testing.T, items int) map[string]func() method.Method {
 
 // One lying device of 944 whose every number is within its range neither ends training nor ruins the
 // model, for every method that declares ranges: every model is finite, none is rejected, and HR@10 falls
-// by less than 0.02, or by less than 0.05 if the method learns features: a device may add to the features of every
-// item, and these networks are small. If sums of outer products were not made positive semidefinite, the diagonal of
-// `curve` would make the model of ials infinite.
+// by less than 0.02. If sums of outer products were not made positive semidefinite, the diagonal of `curve` would make
+// the model of ials infinite.
 func TestOneLiarWithinItsBound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector, and checks numbers")
@@ -160,21 +162,23 @@ func TestOneLiarWithinItsBound(t *testing.T) {
 	if len(known) < 3 {
 		t.Fatalf("%d methods declare their ranges, want ials and tacit at least", len(known))
 	}
-	seen := map[string]bool{} // slots that methods have in common are attacked once
+	seen := map[string]bool{} // slots that methods have in common are attacked once, except for those of features
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		build := known[name]
 		slots := slices.DeleteFunc(build().Slots(sp.Items()), func(s method.Slot) bool { return seen[s.Name] })
 		for _, s := range slots {
-			seen[s.Name] = true
+			seen[s.Name] = s.Name != "totals" && s.Name != "products"
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all, rounds, most := lies(slots), 8, 0.02
+			all, rounds := lies(slots), 8
 			if m, ok := build().(method.InPasses); ok {
-				maps.DeleteFunc(all, func(name string, _ lie) bool { return strings.HasSuffix(name, "pattern") })
-				rounds, most = 2*m.Passes(), 0.05
+				rounds = 2 * m.Passes()
+				maps.DeleteFunc(all, func(name string, _ lie) bool { // a pattern of gradients changes nothing
+					return strings.HasSuffix(name, "pattern") && !strings.HasPrefix(name, "products")
+				})
 			}
-			hold(t, sp, rounds, most, build, all)
+			hold(t, sp, rounds, 0.02, build, all)
 		})
 	}
 }
@@ -208,15 +212,31 @@ func TestOneLiarOnML100K(t *testing.T) {
 	}
 }
 
-// hold checks that no lie costs a method more than most of its HR@10.
+// hold checks that no lie costs a method more than most of its HR@10. A model that differs only by chance may have an
+// HR@10 that differs by 0.02 for 943 users (the standard deviation is about 0.01), so a lie that seems to cost more is
+// measured with two more seeds, and the mean counts: a lie without effect then fails about once in 2,000 times.
 func hold(t *testing.T, sp *data.Split, rounds int, most float64, build func() method.Method, all map[string]lie) {
 	t.Helper()
-	honest := attacked(t, build(), sp, rounds, nil)
+	var honest []float64 // by seed, from 1
+	mean := func(l lie, seeds int) (with, without float64) {
+		for k := range seeds {
+			if k == len(honest) {
+				honest = append(honest, attacked(t, build(), sp, rounds, nil, uint64(k+1)))
+			}
+			with += attacked(t, build(), sp, rounds, l, uint64(k+1)) / float64(seeds)
+			without += honest[k] / float64(seeds)
+		}
+		return with, without
+	}
 	for name, l := range all {
-		got := attacked(t, build(), sp, rounds, l)
-		t.Logf("%s: HR@10 is %.3f, without the liar %.3f", name, got, honest)
-		if got < honest-most {
-			t.Errorf("%s: HR@10 falls from %.3f to %.3f", name, honest, got)
+		got, want := mean(l, 1)
+		if got < want-most {
+			t.Logf("%s: HR@10 is %.3f, without the liar %.3f; again with two more seeds", name, got, want)
+			got, want = mean(l, 3)
+		}
+		t.Logf("%s: HR@10 is %.3f, without the liar %.3f", name, got, want)
+		if got < want-most {
+			t.Errorf("%s: HR@10 falls from %.3f to %.3f", name, want, got)
 		}
 	}
 }

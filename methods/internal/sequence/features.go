@@ -10,8 +10,11 @@ import (
 // Features computes item features from sums over all devices, in three passes. They are factors of two item-item
 // matrices that no device and no server ever holds:
 //
-//   - follows[i, j] is the sum of .8^(g-1) over all pairs in which j comes g places after i, g = 1 to 20;
+//   - follows[i, j] is the sum of .8^(g-1) / (r(i) r(j)) over all pairs in which j comes g places after i, g = 1 to
+//     20, and r is how often an item occurs in the device's history;
 //   - together[i, j] is the sum of 1/sqrt(n) over the devices that have both i and j and n items in all.
+//
+// So a device adds less than 5 to each row and column sum of follows, however often it repeats an item.
 //
 // Each entry is divided by sqrt((row sum + 50)(column sum + 50)). With the best factors of a rank r, U S V', an
 // item's features are its rows of U sqrt(S) and V sqrt(S) of follows and of U sqrt(S) of together. Each part is
@@ -45,21 +48,31 @@ const (
 
 // Columns of featureSums.
 const (
-	sumDevices  = iota // sumRange for each device that has the item, so that no device counts for more than one
-	sumBefore          // row sum of follows
-	sumAfter           // column sum of follows
-	sumTogether        // row sum of together
+	sumDevices  = iota // 1 for each device that has the item
+	sumBefore          // row sum of follows, divided by followsRange
+	sumAfter           // column sum of follows, divided by followsRange
+	sumTogether        // row sum of together, divided by togetherRange
 	sumColumns
 )
+
+// sumRanges is the largest number that a device adds to each column of featureSums before it is divided. All are then
+// at most 1, so that a device that lies has as little weight as possible in each.
+var sumRanges = [sumColumns]float32{
+	sumDevices: 1, sumBefore: followsRange, sumAfter: followsRange, sumTogether: togetherRange,
+}
 
 const (
 	gaps      = 20
 	gapDecay  = 0.8
 	smoothing = 50 // added to row and column sums
 	excess    = 16 // columns of the probe beyond the rank
-	sumRange  = 64 // a larger range would let one device falsify the sums of every item
-	rowRange  = 16
 	rowLevels = 127
+
+	// followsRange bounds row sums of follows of one device, 1 + .8 + .8² + ..., and their products with the probe,
+	// whose numbers are at most 1. Products of together are smaller on all data that we know.
+	followsRange = 5
+	// togetherRange is the row sum of a device with about 4,000 items; devices with more are clipped.
+	togetherRange = 64
 )
 
 // columns is the number of columns that one matrix is multiplied by.
@@ -101,13 +114,13 @@ func (f *Features) Slots(items int) []method.Slot {
 		},
 		featureSums: {
 			Name: "totals", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: sumColumns,
-			Range: sumRange, HighPrecision: true,
+			Range: 1, HighPrecision: true,
 			Doc: "1 for each item of the device, and how much it precedes, follows and occurs with other items",
 		},
 		featureRows: {
-			Name: "products", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 2 * k, Range: rowRange,
-			Levels: rowLevels,
-			Doc:    "products of the device's item pairs with the probe, in the second and third pass",
+			Name: "products", Scope: method.Shared, Upload: method.Sum, PerItem: true, Dim: 2 * k,
+			Range: followsRange, Levels: rowLevels,
+			Doc: "products of the device's item pairs with the probe, in the second and third pass",
 		},
 		featureTotal: {
 			Name: "all-totals", Scope: method.Server, PerItem: true, Dim: sumColumns, Limit: most,

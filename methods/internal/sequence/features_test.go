@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -100,9 +101,13 @@ func slowFeatures(s *data.Split, rank, few int) (table [][]float64, n []float64)
 	var p data.Part
 	for u := range s.Users() {
 		s.User(u, &p)
+		often := map[uint32]float64{}
+		for _, i := range p.Train {
+			often[i]++
+		}
 		for t, i := range p.Train {
 			for g := 1; g <= 20 && t+g < len(p.Train); g++ {
-				add(follows, i, p.Train[t+g], math.Pow(0.8, float64(g-1)))
+				add(follows, i, p.Train[t+g], math.Pow(0.8, float64(g-1))/(often[i]*often[p.Train[t+g]]))
 			}
 		}
 		own := slices.Compact(slices.Sorted(slices.Values(p.Train)))
@@ -235,6 +240,44 @@ func TestFeaturesAreThoseOfTheWholeMatrices(t *testing.T) {
 			}
 		}
 	}
+}
+
+// repeats is a data set whose users repeat some items, up to hundreds of times. The newest two are held out.
+func repeats(t *testing.T, users, items int) *data.Split {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("user,item,time\n")
+	r := rng.New(rng.Test, 5)
+	for u := range users {
+		for at := range 20 + r.Uint32n(400) {
+			// One time in four, or more often, the same item.
+			item := (uint32(u) + r.Uint32n(4)*r.Uint32n(uint32(items))) % uint32(items)
+			fmt.Fprintf(&text, "%d,%d,%d\n", u, item, at)
+		}
+	}
+	set, err := data.Read(strings.NewReader(text.String()), "repeats", data.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := data.ProtocolNamed("deployed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := data.NewSplit(set, p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// However often a device repeats an item, it adds little: nothing is clipped, and features are those of the matrices.
+func TestFeaturesOfRepeatedItems(t *testing.T) {
+	s := repeats(t, 60, 40)
+	got, _ := featuresOf(t, s, Features{Rank: 24, Few: 2}, nil)
+	want, _ := slowFeatures(s, 24, 2)
+	similar(t, "repeated items", got, want, 24, 0.01)
+	got, _ = featuresOf(t, s, Features{Rank: 24, Few: 2}, func(o *sim.Options) { o.Sums = "integer" })
+	similar(t, "repeated items, sums of integers", got, want, 24, 0.03)
 }
 
 // Features do not depend on how the devices are divided among the rounds of a pass, but for rounding errors.

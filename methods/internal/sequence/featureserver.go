@@ -30,6 +30,11 @@ func (f *Features) Update(g *method.Global, pass int, first, last bool) {
 	vec.Scale(float32(scale), total)
 	switch pass {
 	case 0:
+		for i, stride := 0, g.Stride[f.First+featureTotal]; i < g.Items; i++ {
+			for c, most := range sumRanges {
+				total[i*stride+c] *= most
+			}
+		}
 		f.endCounts(g, min(1, 1/scale))
 	case 1:
 		f.endProducts(g)
@@ -44,7 +49,7 @@ func (f *Features) endCounts(g *method.Global, seen float64) {
 	total, stride := g.Value[f.First+featureTotal], g.Stride[f.First+featureTotal]
 	counts, step := g.Value[f.First+featureCounts], g.Stride[f.First+featureCounts]
 	for i := range g.Items {
-		n := total[i*stride+sumDevices] / sumRange
+		n := total[i*stride+sumDevices]
 		if counts[i*step] = n; float64(n)*seen < float64(f.Few)-0.5 { // integers may be off by a rounding error
 			counts[i*step] = 0
 		}

@@ -16,18 +16,21 @@ func (f *Features) Visit(w *method.Work, history []uint32, pass int) {
 	mark := w.Mark()
 	defer w.Release(mark)
 	items, _, _ := learn.Recency{Base: 1}.Weights(w, history)
-	own := part{items: items, at: w.Uint32s(w.Items), width: vec.Pad(sumColumns)}
+	own := part{
+		items: items, at: w.Uint32s(w.Items), once: w.Floats(len(items)), width: vec.Pad(sumColumns),
+	}
 	for x, i := range items {
 		own.at[i] = uint32(x)
 	}
-	slot, most := f.First+featureSums, float32(sumRange)
+	own.weigh(history)
+	slot, most := f.First+featureSums, float32(1)
 	if pass > 0 {
-		slot, most, own.width = f.First+featureRows, rowRange, 2*f.columns(w.Items)
+		slot, most, own.width = f.First+featureRows, followsRange, 2*f.columns(w.Items)
 	}
 	own.rows = w.Floats(len(items) * own.width)
 	clear(own.rows)
 	if pass == 0 {
-		own.addSums(w, history)
+		own.addSums(history)
 	} else {
 		probe := &w.View[f.First+featureProbe]
 		own.addFollows(w, probe, history, pass == 2)
@@ -43,34 +46,55 @@ func (f *Features) Visit(w *method.Work, history []uint32, pass int) {
 
 // part is what one device adds to the rows of its items.
 type part struct {
-	items []uint32 // distinct
-	at    []uint32 // by item: its row
+	items []uint32  // distinct
+	at    []uint32  // by item: its row
+	once  []float32 // by row: the weight of each occurrence of the item, 1 divided by their number
 	rows  []float32
 	width int
 }
+
+// weigh sets the weights of occurrences.
+func (p *part) weigh(history []uint32) {
+	clear(p.once)
+	for _, i := range history {
+		p.once[p.at[i]]++
+	}
+	for x, n := range p.once {
+		p.once[x] = 1 / n
+	}
+}
+
+// weight is the weight of an occurrence of an item.
+func (p *part) weight(item uint32) float32 { return p.once[p.at[item]] }
 
 func (p *part) row(item uint32) []float32 {
 	from := int(p.at[item]) * p.width
 	return p.rows[from : from+p.width]
 }
 
-// addSums adds row and column sums of the device's part of both matrices.
-func (p *part) addSums(w *method.Work, history []uint32) {
-	reach := w.Floats(gaps + 1) // sum of the weights of that many neighbours
-	reach[0] = 0
-	for g, power := 0, float32(1); g < gaps; g++ {
-		reach[g+1] = reach[g] + power
-		power *= gapDecay
-	}
+// addSums adds row and column sums of the device's part of both matrices, divided by their ranges.
+func (p *part) addSums(history []uint32) {
 	for t, i := range history {
-		row := p.row(i)
-		row[sumBefore] += reach[min(gaps, len(history)-1-t)]
-		row[sumAfter] += reach[min(gaps, t)]
+		row, before, after, decay := p.row(i), float32(0), float32(0), float32(1)
+		for g := 1; g <= gaps; g++ {
+			if t+g < len(history) {
+				before += float32(decay * p.weight(history[t+g]))
+			}
+			if t >= g {
+				after += float32(decay * p.weight(history[t-g]))
+			}
+			decay *= gapDecay
+		}
+		row[sumBefore] += float32(p.weight(i) * before)
+		row[sumAfter] += float32(p.weight(i) * after)
 	}
 	n := float64(len(p.items))
 	for _, i := range p.items {
 		row := p.row(i)
-		row[sumDevices], row[sumTogether] = sumRange, float32((n-1)/math.Sqrt(n))
+		row[sumDevices], row[sumTogether] = 1, float32((n-1)/math.Sqrt(n))
+		for c, most := range sumRanges {
+			row[c] /= most
+		}
 	}
 }
 
@@ -90,11 +114,13 @@ func (p *part) addFollows(w *method.Work, probe *method.View, history []uint32, 
 		if !transposed { // the window moves from the newest item to the oldest
 			at, gone = n-1-t, n-1-t+gaps
 		}
-		vec.Add(window, p.row(history[at])[:k])
+		item, weight := history[at], p.weight(history[at])
+		vec.Axpy(weight, window, p.row(item)[:k])
 		vec.Scale(gapDecay, window)
-		vec.Add(probe.Row(history[at])[:k], window)
+		vec.Axpy(weight, probe.Row(item)[:k], window)
 		if t >= gaps {
-			vec.Axpy(-last, probe.Row(history[gone])[:k], window)
+			item = history[gone]
+			vec.Axpy(-last*p.weight(item), probe.Row(item)[:k], window)
 		}
 	}
 }
