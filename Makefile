@@ -58,7 +58,7 @@ demo: build ## build, and show a first result in seconds, offline
 
 # Steps are independent, and each prints its output when it ends, so that two can run at a time: many tests wait,
 # and one step alone leaves a core idle. If a step fails, no other starts. make before 4.0 runs one at a time.
-STEPS := format vet unit static race fuzz-short browser arm64 purego generated
+STEPS := format vet unit static race fuzz-short browser arm64 purego python generated
 AT_ONCE ?= 2
 ifneq ($(filter output-sync,$(.FEATURES)),)
 at_once := -j$(AT_ONCE) --output-sync=target
@@ -182,6 +182,32 @@ purego:
 	CGO_ENABLED=0 $(GO) build -tags purego ./...
 	$(TEST) -tags purego ./vec ./internal/base/rng ./internal/engine/local
 	$(TEST) -tags purego -run SameBits ./internal/study/experiment
+
+# The first Python that has the packages of the tests; Debian: python3-pandas python3-pytest python3-build
+# python3-setuptools python3-wheel.
+PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
+	"$$p" -c 'import pandas, pytest, build, setuptools, wheel' 2>/dev/null && echo "$$p" && break; done)
+
+.PHONY: python-program
+python-program:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o python/src/tacit/bin/ ./cmd/tacit
+
+.PHONY: wheel
+wheel: python-program ## build the Python package with the program inside, in python/dist
+	@[ -n "$(PYTHON)" ] || { echo 'no Python with build, setuptools and wheel; Debian: apt-get install python3-build python3-setuptools python3-wheel python3-pandas python3-pytest'; exit 1; }
+	rm -rf python/build python/dist
+	$(PYTHON) -m build --wheel --no-isolation python
+	@ls python/dist/*.whl
+
+.PHONY: python
+python: ## test the Python package
+	$(call say,'Python package')
+ifeq ($(PYTHON),)
+	@echo 'SKIPPED: the Python package requires pandas, pytest, build, setuptools and wheel (Debian packages: python3-NAME)'
+else
+	@$(MAKE) --no-print-directory python-program
+	cd python && $(PYTHON) -m pytest -q -p no:cacheprovider
+endif
 
 # Runs in vec/gen, a separate module; its output is committed.
 kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg vec && $(GO) run ./neon > ../kernels_arm64.s

@@ -165,7 +165,7 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 		}
 		line, _ := in.FieldPos(0)
 		if first && slices.Contains([]string{"item", "item_id", "id"}, strings.TrimSpace(f[0])) {
-			if len(f) > 2 {
+			if len(f) > 2 || len(f) == 2 && strings.TrimSpace(f[1]) == "rating" {
 				head = columnsOf(f)
 			}
 			continue

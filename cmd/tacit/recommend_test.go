@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/csv"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,8 +34,13 @@ func TestRecommendFromARun(t *testing.T) {
 	if err := os.WriteFile(history, []byte("item,time,rating\n3,2,5\n9,1,4\nnone,3,1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	rated := filepath.Join(t.TempDir(), "rated.csv") // the same items and order, without times
+	if err := os.WriteFile(rated, []byte("item,rating\n9,4\n3,5\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for name, words := range map[string][]string{
-		"user": {"--user", "7"}, "whole": {"--user", "7", "--whole-history"}, "history": {"--history", history},
+		"rated": {"--history", rated}, "user": {"--user", "7"},
+		"whole": {"--user", "7", "--whole-history"}, "history": {"--history", history},
 	} {
 		code, out, errs := tacit(append([]string{"recommend", "--run", dir, "-n", "300", "--json"}, words...)...)
 		if code != 0 {
@@ -49,6 +55,9 @@ func TestRecommendFromARun(t *testing.T) {
 	if len(lists["whole"]) != len(lists["user"])-2 || len(lists["history"]) != 298 {
 		t.Errorf("%d items for the user, %d after the whole history, %d for a history of two", len(lists["user"]),
 			len(lists["whole"]), len(lists["history"]))
+	}
+	if fmt.Sprint(lists["rated"]) != fmt.Sprint(lists["history"]) {
+		t.Errorf("the same history with and without times:\n%v\n%v", lists["rated"][0], lists["history"][0])
 	}
 	for _, list := range lists {
 		if first := list[0].(map[string]any); first["title"] == "" || first["id"] == "" || first["score"] == nil {
