@@ -36,13 +36,15 @@ type Source interface {
 // Info describes a data set.
 type Info struct {
 	Name string
-	// Hash is the SHA-256 of the indexed rows in hexadecimal: equal for equal content in any file format.
+	// Hash is the SHA-256 of the indexed rows in hexadecimal: equal for equal content in any file format. It depends
+	// on a split or a time cut that the user chose.
 	Hash     string
 	TimeKind TimeKind
 	// Columns says in words which columns were detected or set by the user; empty if there was no file.
 	Columns     string
 	Notes       []string // what a person should know about how the file was read, such as unused columns
 	FilteredOut string   // the rows that filters dropped, in words
+	Split       string   // the split that the user's files give, in words; empty if a protocol splits the rows
 	Title       []string // per item; nil if unknown
 	Genres      [][]string
 	ItemID      []string // the identifier in the file, per item; nil if there are only numbers
@@ -101,6 +103,9 @@ type Set struct {
 	Item     []uint32
 	Value    []float32 // nil if the data has none
 	Time     []int64   // nil if the data has none
+	// ValidFrom and TestFrom are, for each user, the positions in its rows at which its validation and test rows start.
+	// They are nil if a protocol splits the rows.
+	ValidFrom, TestFrom []int32
 }
 
 var _ Source = (*Set)(nil)

@@ -21,6 +21,7 @@ type Description struct {
 	Last        int64    `json:"last_time,omitzero"`
 	Attrs       []string `json:"attrs,omitempty"`
 	Columns     string   `json:"columns,omitempty"` // see Info
+	Split       string   `json:"split,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
 	FilteredOut string   `json:"left,omitempty"`
 	Hash        string   `json:"hash"`
@@ -44,7 +45,7 @@ func Describe(src Source) Description {
 	in := src.Info()
 	c := Description{
 		Name: in.Name, Users: src.Users(), Items: src.Items(), TimeKind: in.TimeKind.String(),
-		Columns: in.Columns, Notes: in.Notes, FilteredOut: in.FilteredOut, Hash: in.Hash,
+		Columns: in.Columns, Notes: in.Notes, Split: in.Split, FilteredOut: in.FilteredOut, Hash: in.Hash,
 	}
 	for _, a := range in.Attrs {
 		c.Attrs = append(c.Attrs, a.Name)

@@ -7,6 +7,20 @@ import (
 	"math"
 )
 
+// hashWith is the hash of data of which something else determines results: how it is split.
+func hashWith(hash, what string, columns ...[]int32) string {
+	sum := sha256.New()
+	sum.Write([]byte("tacit data 1\n" + hash + "\n" + what + "\n"))
+	for _, c := range columns {
+		b := make([]byte, 0, 4*len(c))
+		for _, x := range c {
+			b = binary.LittleEndian.AppendUint32(b, uint32(x))
+		}
+		sum.Write(b)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
 // hashOf is the SHA-256 of the indexed rows in hexadecimal. It depends only on users, items, values and times, so
 // files in different formats with the same content have the same hash. Names and titles do not count.
 //

@@ -38,7 +38,9 @@ type Protocol struct {
 	// ShuffleTies puts the rows of a user with the same real time, in seconds, in random order. It is false in named
 	// protocols; a run sets it.
 	ShuffleTies bool
-	About       string
+	// Cut is where TimeCut starts validation and test. It is zero in named protocols; a run sets it.
+	Cut   Cut
+	About string
 }
 
 // SplitKind says what is held out.
@@ -50,6 +52,7 @@ const (
 	LastOut                      // each user's newest row is the test; there is no validation
 	// NewUsers holds out a fifth of the users; each adapts the model to half of its rows, and the other half is ranked.
 	NewUsers
+	byFiles // the user's files; NewSplit sets it
 )
 
 // Hide says which items a device never draws as negatives, besides its train items.

@@ -25,6 +25,7 @@ type Options struct {
 	// Dedup keeps the "first" or "last" of a user's rows with the same item; "none" (also "") keeps all.
 	Dedup   string
 	MinRows int // drops users with fewer rows; 0 keeps all
+	KCore   int // drops users and items with fewer rows until all that remain have as many; 0 keeps all
 }
 
 const maxRows = math.MaxInt32
@@ -38,6 +39,7 @@ type reading struct {
 	// context are the header names of columns of categories, which become Features.Row.
 	context []string
 	notes   bool // say which columns are not used
+	split   bool // the parts are those of a split
 }
 
 // part is one of the files with a set's rows.
@@ -45,6 +47,7 @@ type part struct {
 	r    io.Reader // text; or nil
 	file string
 	rows Table
+	kind uint8 // of a split's rows
 }
 
 // Read reads a set from delimited text or JSON lines, plain or gzip. The name goes into Info.Name and errors. A
@@ -62,6 +65,9 @@ func load(name string, parts []part, how reading, limit int) (*Set, error) {
 	if how.Dedup != "" && how.Dedup != "first" && how.Dedup != "last" {
 		return nil, &InputError{File: name, Found: how.Dedup, Expected: "dedup to be none, first or last"}
 	}
+	if how.KCore < 0 || how.KCore > maxRows {
+		return nil, &InputError{File: name, Found: fmt.Sprint(how.KCore), Expected: "a k-core of 0 or more"}
+	}
 	l := &loader{name: name, how: how, limit: limit, users: newIndex(), items: newIndex(), shown: &shown{}}
 	for _, p := range parts {
 		if err := l.read(p); err != nil {
@@ -77,6 +83,7 @@ type table struct {
 	value      []float32
 	time       []int64
 	context    [][]uint32 // by column of categories
+	partOf     []uint8    // train, validation or test; nil unless files give the split
 }
 
 type loader struct {
@@ -126,6 +133,9 @@ func (l *loader) read(p part) (err error) {
 		}
 		if err := l.row(f); err != nil {
 			return err
+		}
+		if l.how.split {
+			l.partOf = append(l.partOf, p.kind)
 		}
 	}
 	if len(l.user) == before {

@@ -57,7 +57,9 @@ func (l *loader) finish() (*Set, error) {
 			s.Time[i] = floor(s.Time[i], per)
 		}
 	}
-	s.Meta.Hash = hashOf(s)
+	if s.Meta.Hash = hashOf(s); l.how.split {
+		s.Meta.Hash = hashWith(s.Meta.Hash, "split", s.ValidFrom, s.TestFrom)
+	}
 	return s, nil
 }
 
@@ -184,22 +186,26 @@ func (l *loader) filter(opt Options) (left []string) {
 			left = append(left, fmt.Sprintf("%d users with fewer than %d rows (%d rows)", users, opt.MinRows, n))
 		}
 	}
-	return left
+	return append(left, l.kCore(opt.KCore)...)
 }
 
-// unique marks the first or the last row of each user and item.
+// unique marks the first or the last row of each user and item, in each part of a split.
 func (l *loader) unique(last bool) []bool {
 	start, rows := l.byUser()
 	keep := make([]bool, len(l.user))
-	by := make([]int, len(l.items.names)) // the last user seen with the item, plus one
+	by := make([]int, len(l.items.names)) // the last user and part seen with the item, plus one
 	for u := range start[1:] {
 		own := rows[start[u]:start[u+1]]
 		if last {
 			slices.Reverse(own)
 		}
 		for _, i := range own {
-			if item := l.item[i]; by[item] != u+1 {
-				by[item] = u + 1
+			mark := u*int(parts) + 1
+			if l.partOf != nil {
+				mark += int(l.partOf[i])
+			}
+			if item := l.item[i]; by[item] != mark {
+				by[item] = mark
 				keep[i] = true
 			}
 		}
@@ -224,6 +230,9 @@ func (t *table) keep(marked []bool) int {
 		for _, codes := range t.context {
 			codes[n] = codes[i]
 		}
+		if t.partOf != nil {
+			t.partOf[n] = t.partOf[i]
+		}
 		n++
 	}
 	t.user, t.item = t.user[:n], t.item[:n]
@@ -235,6 +244,9 @@ func (t *table) keep(marked []bool) int {
 	}
 	for k := range t.context {
 		t.context[k] = t.context[k][:n]
+	}
+	if t.partOf != nil {
+		t.partOf = t.partOf[:n]
 	}
 	return len(marked) - n
 }
@@ -267,6 +279,9 @@ func (l *loader) group(s *Set) {
 				return cmp.Or(cmp.Compare(l.time[a], l.time[b]), cmp.Compare(b, a))
 			})
 		}
+		if l.partOf != nil {
+			slices.SortStableFunc(own, func(a, b int32) int { return cmp.Compare(l.partOf[a], l.partOf[b]) })
+		}
 	}
 	s.Start = start
 	s.Item = make([]uint32, len(rows))
@@ -286,4 +301,5 @@ func (l *loader) group(s *Set) {
 		}
 	}
 	l.groupContext(s, rows)
+	l.bound(s, rows)
 }

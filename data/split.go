@@ -1,6 +1,7 @@
 package data
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -67,6 +68,9 @@ const keepCandidates = 64 << 20
 
 // NewSplit prepares a data set for a protocol.
 func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
+	if err := p.adopt(src); err != nil {
+		return nil, err
+	}
 	s := &Split{Protocol: p, Source: src, Seed: seed}
 	if p.Split == TimeCut {
 		if err := s.cut(); err != nil {
@@ -202,8 +206,11 @@ func (s *Split) cut() error {
 		all = append(all, h.Times...)
 	}
 	slices.Sort(all)
-	s.validFrom = all[int(validShare*float64(len(all)))]
-	s.testFrom = all[int(testShare*float64(len(all)))]
+	s.validFrom, s.testFrom = s.Cut.at(all)
+	if s.Cut.dated && (s.validFrom <= all[0] || s.testFrom > all[len(all)-1]) {
+		return fmt.Errorf("time cut %s: validation must start after the first time of %s, and test at its last at the "+
+			"latest; tacit data describe shows them", s.Cut, s.Info().Name)
+	}
 	if s.validFrom >= s.testFrom {
 		return fmt.Errorf("the times of %s are too coarse for protocol %s; use --protocol deployed",
 			s.Info().Name, s.Name)
@@ -236,9 +243,8 @@ func (s *Split) User(u int, p *Part) {
 		p.Valid, p.Test = int64(h.Items[n-2]), int64(h.Items[n-1])
 	case LastOut:
 		p.Train, p.Later, p.Test = h.Items[:n-1], nil, int64(h.Items[n-1])
-	case TimeCut:
-		a, _ := slices.BinarySearch(h.Times, s.validFrom)
-		b, _ := slices.BinarySearch(h.Times, s.testFrom)
+	case TimeCut, byFiles:
+		a, b := s.bounds(u, h)
 		p.Train, p.Later = h.Items[:a], h.Items[a:b]
 		// Users without train rows are not evaluated: cold start is another question.
 		if a > 0 && a < b {
@@ -259,6 +265,35 @@ func (s *Split) User(u int, p *Part) {
 		s.halve(u, p)
 	}
 	s.against(u, p)
+}
+
+// bounds returns where the validation and the test rows of a user start.
+func (s *Split) bounds(u int, h *History) (valid, test int) {
+	if set, in := s.Source.(*Set); in && s.Split == byFiles {
+		return int(set.ValidFrom[u]), int(set.TestFrom[u])
+	}
+	valid, _ = slices.BinarySearch(h.Times, s.validFrom)
+	test, _ = slices.BinarySearch(h.Times, s.testFrom)
+	return valid, test
+}
+
+// adopt makes the protocol use the split of the user's files, if the data has one.
+func (p *Protocol) adopt(src Source) error {
+	set, in := src.(*Set)
+	if !in || set.TestFrom == nil {
+		return nil
+	}
+	switch {
+	case p.Split != LeaveOneOut && p.Split != TimeCut:
+		return fmt.Errorf("protocol %s makes its own split, but the files of %s give one; use --protocol deployed",
+			p.Name, src.Info().Name)
+	case p.ShuffleTies:
+		return errors.New("the order of rows is part of the split that the files give; use --time-ties file")
+	case p.Cut != Cut{}:
+		return errors.New("the files give the split; omit --time-cut or the test file")
+	}
+	p.Split, p.MinRows, p.Shuffle = byFiles, 0, false
+	return nil
 }
 
 // Held returns the held-out items of a user.

@@ -43,7 +43,7 @@ does not name; --dp none ends the privacy guarantee.`,
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline",
 			"name goal min-share user-column row-column deterministic preset batch negatives mean server keep "+
 				"bits seed"),
-		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
+		flagsUnder("Data", "", "data-dir columns min-rows world sep header time-format threshold dedup k-core"),
 		flagsUnder("Privacy", "dp secagg eval-every", "count-items group-size runs"),
 		connectGroup)
 	c.RunE = func(c *cobra.Command, words []string) error {

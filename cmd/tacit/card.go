@@ -31,6 +31,7 @@ type cardData struct {
 	Columns  string  `json:"columns,omitempty"`
 
 	Notes []string `json:"notes,omitempty"`
+	Split string   `json:"split,omitempty"`
 
 	Protocol     string  `json:"protocol"`
 	Leaks        bool    `json:"leaks"`
@@ -80,6 +81,7 @@ func cardOf(e experiment.Started) cardData {
 		Method: j.Method, Data: in.Name, Users: users, Items: items, Rows: rows,
 		Sparsity: 1 - float64(rows)/float64(users)/float64(items),
 		Hash:     in.Hash, Left: in.FilteredOut, Columns: in.Columns, Notes: in.Notes,
+		Split:    splitText(e.Split, j.TimeCut),
 		Protocol: j.Protocol, Leaks: e.Split.Leaks(),
 		About: e.Split.About, Rounds: j.Rounds,
 		BytesDown: int(p.MeanBytesDown(p.Rounds)), BytesUpMax: p.MaxBytesUp(), Central: p.Central(),
@@ -252,6 +254,9 @@ func card(w io.Writer, e experiment.Started) {
 	for _, n := range c.Notes {
 		fmt.Fprintf(w, "          note: %s\n", n)
 	}
+	if c.Split != "" {
+		fmt.Fprintf(w, "split     %s\n", c.Split)
+	}
 	fmt.Fprintf(w, "protocol  %s (%s): %s\n", c.Protocol, leak, c.About)
 	if c.EvalUsers > 0 {
 		fmt.Fprintf(w, "          evaluated on a sample of %d of %d users (--eval-users all evaluates all)\n",
@@ -279,6 +284,17 @@ func card(w io.Writer, e experiment.Started) {
 	}
 	fmt.Fprintf(w, "estimate  %s, about %s of memory and %s%s\n", count(c.Rounds, "round"), size(float64(c.Memory)),
 		roughly(c.Seconds), more)
+}
+
+// splitText says in words how the user chose to split the data; empty if the protocol splits it.
+func splitText(s *data.Split, cut string) string {
+	if in := s.Source.Info(); in.Split != "" {
+		return in.Split
+	}
+	if cut == "" {
+		return ""
+	}
+	return "by time: validation and test start at " + strings.ReplaceAll(cut, ",", " and ")
 }
 
 // dryRun prints the card without running anything.

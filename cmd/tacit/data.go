@@ -131,7 +131,7 @@ func (a *app) dataReadCmd(name, about string, do func(data.Source, *experiment.S
 	var except []string
 	reads := append([]string{"world"}, param.Keys(&s.Reading)...)
 	for _, f := range param.Fields(&s) {
-		if !slices.Contains(reads, f.Key) || f.Key == "min-rows" {
+		if !slices.Contains(reads, f.Key) || f.Key == "min-rows" || f.Key == "time-cut" {
 			except = append(except, f.Key)
 		}
 	}
@@ -139,7 +139,8 @@ func (a *app) dataReadCmd(name, about string, do func(data.Source, *experiment.S
 	c.Flags().IntVar(&s.MinRows, "min-rows", 0, "drop users with fewer interactions; 0: the data set's own rule")
 	dataDirFlag(c.Flags(), &dir)
 	a.describe(c, "",
-		flagsUnder("Reading", "columns time-format min-rows", "sep header threshold dedup world data-dir"))
+		flagsUnder("Reading", "columns time-format min-rows k-core",
+			"sep header threshold dedup test-file valid-file world data-dir"))
 	c.RunE = func(_ *cobra.Command, words []string) error {
 		for _, v := range settings() {
 			if err := param.Set(&s, v.Key, v.Value); err != nil {
@@ -194,6 +195,9 @@ func cardRows(c data.Description, src data.Source) [][]any {
 	if c.Columns != "" {
 		rows = append(rows, []any{"columns", c.Columns})
 	}
+	if c.Split != "" {
+		rows = append(rows, []any{"split", c.Split})
+	}
 	for _, n := range c.Notes {
 		rows = append(rows, []any{"note", n})
 	}
@@ -227,6 +231,9 @@ func (a *app) dataCheck(src data.Source, s *experiment.Settings) error {
 		fmt.Fprintf(w, "%s is readable: %d users, %d items, %d interactions\n", c.Name, c.Users, c.Items, c.Rows)
 		if c.Columns != "" {
 			fmt.Fprintf(w, "  columns: %s\n", c.Columns)
+		}
+		if c.Split != "" {
+			fmt.Fprintf(w, "  split: %s\n", c.Split)
 		}
 		for _, n := range notes {
 			fmt.Fprintf(w, "  note: %s\n", n)

@@ -83,8 +83,7 @@ func (a *app) fleetCmd() *cobra.Command {
 	f.serve.runFlags(c)
 	a.describe(c, fleetDetails,
 		flagsUnder("Devices", "data users", "hosts arrive check-in-every stay data-dir columns min-rows world sep "+
-			"header "+
-			"threshold dedup"),
+			"header time-format threshold dedup k-core"),
 		flagsUnder("Faults", "drop slow lie chaos parity days", "leave churn"),
 		flagsUnder("Run", "method rounds cohort", "devices deadline goal min-share user-column row-column "+
 			"deterministic "+

@@ -29,7 +29,11 @@ var simulationOnly = map[string]string{
 	"new-users": "users that are not enrolled take no part in training",
 	"encode":    "devices always send reports without zeros",
 	"plain":     "",
+
+	"time-cut": splitByDevices, "test-file": splitByDevices, "valid-file": splitByDevices,
 }
+
+const splitByDevices = "each device holds out its newest interaction for the evaluation by devices"
 
 // checkNetworkSettings rejects settings that have no effect on a coordinator.
 func checkNetworkSettings(s *experiment.Spec) error {

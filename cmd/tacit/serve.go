@@ -96,7 +96,7 @@ func (a *app) serveCmd() *cobra.Command {
 				"open-enrolment check-in-rate idle-interval max-interval log-format log-level repair"),
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline schedule",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
-		flagsUnder("Data", "", "data-dir columns min-rows world sep header threshold dedup"),
+		flagsUnder("Data", "", "data-dir columns min-rows world sep header time-format threshold dedup k-core"),
 		flagsUnder("Privacy", "dp secagg eval-every", "count-items group-size runs"))
 	c.RunE = func(c *cobra.Command, words []string) error {
 		words, err := f.configure(c, words)
@@ -250,7 +250,8 @@ func (f *serveFlags) openPort() (net.Listener, error) {
 // simulations are hidden, and rejected with a reason.
 func networkSettingFlags(fs *pflag.FlagSet) func() []experiment.Setting {
 	settings := settingFlags(fs, "eval-every")
-	hide(fs, "noise", "dropout", "straggle", "new-users", "encode", "sums", "eval-users", "ties", "time-ties", "seeds")
+	hide(fs, "noise", "dropout", "straggle", "new-users", "encode", "sums", "eval-users", "ties", "time-ties", "seeds",
+		"time-cut", "test-file", "valid-file")
 	return settings
 }
 

@@ -41,7 +41,7 @@ func (s *Settings) check(src data.Source, p data.Protocol) error {
 		return AsInput(fmt.Errorf("%s has %s%s: a ranking requires at least 2", info.Name, count(set.Items(), "item"),
 			dropped), look)
 	}
-	if p.Split == data.LeaveOneOut {
+	if p.Split == data.LeaveOneOut && set.TestFrom == nil && s.TimeCut == "" {
 		return s.checkHistories(set)
 	}
 	return nil

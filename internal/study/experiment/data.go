@@ -51,7 +51,7 @@ func ReadData(s *Settings, text []byte, name string) (data.Source, error) {
 func (s *Settings) dataOptions() (data.Options, error) {
 	opt := data.Options{
 		Sep: s.Sep, Header: s.Header, Columns: s.Columns, TimeFormat: s.TimeFormat, Dedup: s.Dedup,
-		MinRows: s.MinRows,
+		MinRows: s.MinRows, KCore: s.KCore,
 	}
 	if s.Threshold != "" {
 		x, err := strconv.ParseFloat(s.Threshold, 32)
@@ -63,8 +63,17 @@ func (s *Settings) dataOptions() (data.Options, error) {
 	return opt, nil
 }
 
-// OpenData opens the data that the settings name: the synthetic world, a known data set, or a file.
+// OpenData opens the data that the settings name: the synthetic world, a known data set, a file, or the files of a
+// split.
 func OpenData(s *Settings, dir string) (data.Source, error) {
+	src, err := openData(s, dir)
+	if err != nil {
+		return nil, err
+	}
+	return s.withCut(src)
+}
+
+func openData(s *Settings, dir string) (data.Source, error) {
 	opt, err := s.dataOptions()
 	if err != nil {
 		return nil, err
@@ -87,16 +96,25 @@ func OpenData(s *Settings, dir string) (data.Source, error) {
 		return nil, AsInput(fmt.Errorf("--world requires -d world, and the data is %s", s.Data), "use -d world")
 	}
 	for _, k := range data.KnownSets() {
+		if k.Name == s.Data && s.TestFile != "" {
+			return nil, AsInput(fmt.Errorf("--test-file requires a train file, and %s is a known data set", s.Data),
+				"pass the train file with -d FILE")
+		}
 		if k.Name == s.Data {
 			return openKnown(s.Data, dir, opt)
 		}
 	}
-	set, err := openFile(s.Data, opt)
+	set, err := openFiles(s, opt)
 	if err != nil {
 		return nil, err
 	}
-	if full, err := filepath.Abs(s.Data); err == nil {
-		s.Data = full // written settings must work from any folder
+	for _, name := range []*string{&s.Data, &s.ValidFile, &s.TestFile} {
+		if *name == "" {
+			continue
+		}
+		if full, err := filepath.Abs(*name); err == nil {
+			*name = full // written settings must work from any folder
+		}
 	}
 	return set, nil
 }
@@ -120,8 +138,38 @@ func openKnown(name, dir string, opt data.Options) (data.Source, error) {
 	return nil, AsInput(fmt.Errorf("%w (looked in: %s)", first, strings.Join(dirs, ", ")), "")
 }
 
-// openFile opens a delimited text file.
-func openFile(path string, opt data.Options) (data.Source, error) {
+// openFiles reads the file of the settings, or the files of a split.
+func openFiles(s *Settings, opt data.Options) (data.Source, error) {
+	if err := s.checkFiles(); err != nil {
+		return nil, err
+	}
+	var in [3]data.Input
+	for i, path := range []string{s.Data, s.ValidFile, s.TestFile} {
+		if path == "" {
+			continue
+		}
+		f, err := openFile(path, i == 0)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in[i] = data.Input{Name: filepath.Base(path), Text: f}
+	}
+	var set *data.Set
+	var err error
+	if s.TestFile == "" {
+		set, err = data.Read(in[0].Text, in[0].Name, opt)
+	} else {
+		set, err = data.ReadFiles(data.Files{Train: in[0], Valid: in[1], Test: in[2]}, opt)
+	}
+	if err != nil {
+		return nil, AsInput(err, "")
+	}
+	return set, nil
+}
+
+// openFile opens a file of interactions. The name may be a misspelt data set if named is set.
+func openFile(path string, named bool) (*os.File, error) {
 	st, err := os.Stat(path)
 	switch {
 	case err == nil && st.IsDir():
@@ -131,24 +179,19 @@ func openFile(path string, opt data.Options) (data.Source, error) {
 		return nil, AsInput(fmt.Errorf("%s is not a regular file", path), "")
 	}
 	f, err := os.Open(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err == nil {
+		return f, nil
+	}
+	if !named || !errors.Is(err, fs.ErrNotExist) {
 		return nil, AsInput(err, "")
 	}
-	if err != nil {
-		var names []string
-		for _, k := range data.KnownSets() {
-			names = append(names, k.Name)
-		}
-		hint := "tacit data list shows the names; -d also takes the path of a delimited file"
-		if near := param.Nearest(path, append(names, "world")); near != "" {
-			hint = fmt.Sprintf("did you mean %s? %s", near, hint)
-		}
-		return nil, AsInput(fmt.Errorf("unknown data set or file %q", path), hint)
+	var names []string
+	for _, k := range data.KnownSets() {
+		names = append(names, k.Name)
 	}
-	defer f.Close()
-	set, err := data.Read(f, filepath.Base(path), opt)
-	if err != nil {
-		return nil, AsInput(err, "")
+	hint := "tacit data list shows the names; -d also takes the path of a file"
+	if near := param.Nearest(path, append(names, "world")); near != "" {
+		hint = fmt.Sprintf("did you mean %s? %s", near, hint)
 	}
-	return set, nil
+	return nil, AsInput(fmt.Errorf("unknown data set or file %q", path), hint)
 }

@@ -151,7 +151,7 @@ func (s *Spec) AsPreset(found string) *Preset {
 	}
 	var plain Settings
 	param.Defaults(&plain)
-	for _, g := range minRows(s.Data, s.Protocol) {
+	for _, g := range minRows(s.Data, s.Protocol, nil) {
 		if param.Set(&plain, g.Key, g.Value) != nil {
 			panic("experiment: the filter of a data set is not a setting")
 		}

@@ -96,6 +96,9 @@ func (s *Spec) Split(src data.Source) (*data.Split, error) {
 		return nil, err
 	}
 	protocol.NewUserShare, protocol.ShuffleTies = s.NewUsers, s.TimeTies == "shuffled"
+	if protocol.Cut, err = data.ParseCut(s.TimeCut); err != nil {
+		return nil, AsInput(err, "")
+	}
 	split, err := data.NewSplit(src, protocol, s.Seed)
 	return split, AsInput(err, "")
 }
@@ -257,6 +260,7 @@ func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 		Protocol: j.Protocol, Leaks: split.Leaks(), Seed: j.Seed, Rounds: j.Rounds, SelectedRound: run.Selected,
 		DataSize: result.DataSize{
 			Users: j.Source.Users(), Items: j.Source.Items(), Interactions: Rows(j.Source),
+			DataSettings: j.dataSettings(),
 		},
 		Params: param.Values(j.Params), Options: param.Values(&j.Options),
 		Cost: result.Cost{

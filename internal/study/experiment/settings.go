@@ -48,6 +48,10 @@ type Reading struct {
 	MinRows    int    `default:"3" doc:"drop users with fewer interactions; at least 3 are needed"`
 	Threshold  string `default:"" doc:"drop interactions with a rating below this value; empty keeps all"`
 	Dedup      string `default:"none" choices:"none|first|last" doc:"which of a user's repeated interactions with an item to keep"`
+	KCore      int    `default:"0" doc:"drop users and items with fewer interactions, until all that remain have as many"`
+	TimeCut    string `default:"" doc:"where validation and test start (protocol temporal): 0.8,0.9 or 2000-11-01,2000-12-01"`
+	TestFile   string `default:"" doc:"file with the test interactions; the data is then the train file"`
+	ValidFile  string `default:"" doc:"file with the validation interactions, beside --test-file"`
 }
 
 // InputError is an error that the user can correct. The program exits with code 2.
@@ -112,7 +116,7 @@ func ResolveIn(registry *method.Registry, given []Setting) (*Spec, error) {
 	if s.Preset, err = s.findPreset(); err != nil {
 		return nil, err
 	}
-	given = append(minRows(s.Data, s.Protocol), given...)
+	given = append(minRows(s.Data, s.Protocol, given), given...)
 	if s.Preset != nil {
 		given = append(s.Preset.given(), given...)
 	}
@@ -133,12 +137,19 @@ func (s *Spec) Typed(key string) bool {
 	if strings.HasPrefix(from, "preset") {
 		return s.Typed("preset")
 	}
-	return !slices.Contains([]string{"", "default", "method", "data set", "protocol", fromDevices}, from) &&
+	return !slices.Contains([]string{"", "default", "method", "data set", "protocol", fromDevices, fromFiles}, from) &&
 		!strings.HasPrefix(from, "environment ")
 }
 
-// minRows returns the minimum of rows per user that the data set or the protocol requires.
-func minRows(set, protocol string) []Setting {
+// fromFiles is the origin of settings that files of a split imply.
+const fromFiles = "split files"
+
+// minRows returns the minimum of rows per user that the data set or the protocol requires. Files of a split are read as
+// they are.
+func minRows(set, protocol string, given []Setting) []Setting {
+	if slices.ContainsFunc(given, func(g Setting) bool { return g.Key == "test-file" && g.Value != "" }) {
+		return []Setting{{"min-rows", "1", fromFiles}}
+	}
 	least, from := 0, "data set"
 	for _, k := range data.KnownSets() {
 		if k.Name == set {
@@ -202,6 +213,9 @@ func (s *Spec) put(given []Setting) error {
 	s.fit()
 	if err := s.Options.Check(); err != nil {
 		return AsInput(err, "")
+	}
+	if err := s.checkSplit(); err != nil {
+		return err
 	}
 	if s.Seeds < 1 || s.Seeds > 1000 {
 		return AsInput(fmt.Errorf("seeds = %d: must be 1 to 1000", s.Seeds), "")

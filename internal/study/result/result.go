@@ -45,11 +45,13 @@ type Result struct {
 	UserScores *UserScores `json:"-"`
 }
 
-// DataSize is the size of the data set as it was read.
+// DataSize is the size of the data set as it was read, filtered and split.
 type DataSize struct {
 	Users        int `json:"users"`
 	Items        int `json:"items"`
 	Interactions int `json:"interactions"`
+	// DataSettings are the settings of reading, filters and split that are not the defaults.
+	DataSettings map[string]any `json:"data_settings,omitempty"`
 }
 
 // Cost is the time, memory and traffic of a run.
