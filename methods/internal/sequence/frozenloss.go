@@ -20,7 +20,7 @@ type candidates struct {
 // its positions: negativesPerPosition each, and at least leastNegatives.
 const (
 	negativesPerPosition = 8
-	leastNegatives       = 64
+	leastNegatives       = 32
 )
 
 // negatives is the number of negatives that a number of positions share.
