@@ -34,6 +34,13 @@ func budgeted() []method.Entry {
 			Caution: exactCaution,
 		},
 		{
+			Name: "norm-grad-next", Title: "Normalised gradient, next items", Paper: "Tacit's own; a form of " +
+				"DP-FedAvg, McMahan et al., Learning Differentially Private Recurrent Language Models, ICLR 2018",
+			New:     func() method.Method { return &private.NormGradNext{} },
+			Options: map[string]string{"rounds": "20", "negatives": "1", "eval-every": "10"},
+			Caution: orderCaution + exactCaution,
+		},
+		{
 			Name: "tacit-private", Title: "Tacit, private", Paper: "Tacit's own: oneshot and norm-grad",
 			New:     func() method.Method { return &private.TacitPrivate{} },
 			Options: map[string]string{"rounds": "22", "negatives": "1", "eval-every": "10"},

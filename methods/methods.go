@@ -65,5 +65,6 @@ type (
 	Markov       = sequence.Markov
 	OneShot      = private.OneShot
 	NormGrad     = private.NormGrad
+	NormGradNext = private.NormGradNext
 	TacitPrivate = private.TacitPrivate
 )

@@ -24,9 +24,10 @@ import (
 func budgeted(t *testing.T) map[string]method.Method {
 	small := []string{"head-items=20", "rank=6"}
 	return map[string]method.Method{
-		"oneshot":       with(t, &methods.OneShot{}, append(small, "flat=0.4")...),
-		"norm-grad":     with(t, &methods.NormGrad{}, "dim=5"),
-		"tacit-private": with(t, &methods.TacitPrivate{}, append(small, "dim=5")...),
+		"oneshot":        with(t, &methods.OneShot{}, append(small, "flat=0.4")...),
+		"norm-grad":      with(t, &methods.NormGrad{}, "dim=5"),
+		"norm-grad-next": with(t, &methods.NormGradNext{}, "dim=5"),
+		"tacit-private":  with(t, &methods.TacitPrivate{}, append(small, "dim=5")...),
 	}
 }
 
@@ -234,7 +235,7 @@ func toTheEnd(r *sim.Run) error {
 // ends with the same bits.
 func TestRunSpendsItsPrivacyBudgetExactly(t *testing.T) {
 	split := smallWorld(t)
-	kinds := map[string]int{"oneshot": 2, "norm-grad": 1, "tacit-private": 3}
+	kinds := map[string]int{"oneshot": 2, "norm-grad": 1, "norm-grad-next": 1, "tacit-private": 3}
 	for name, m := range budgeted(t) {
 		one, err := budgetRun(t, split, m, "epsilon=3,delta=1e-4", 5, 1)
 		if err != nil {
@@ -315,10 +316,11 @@ func TestPrivateMethodsBeatPopularityAtEpsilonTen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, m := range map[string]method.Method{
-		"oneshot":   with(t, &methods.OneShot{}, "head-items=500"),
-		"norm-grad": with(t, &methods.NormGrad{}),
+		"oneshot":        with(t, &methods.OneShot{}, "head-items=500"),
+		"norm-grad":      with(t, &methods.NormGrad{}),
+		"norm-grad-next": with(t, &methods.NormGradNext{}),
 	} {
-		rounds := map[string]int{"oneshot": 2, "norm-grad": 10}[name]
+		rounds := map[string]int{"oneshot": 2, "norm-grad": 10, "norm-grad-next": 10}[name]
 		r, err := budgetRun(t, split, m, "epsilon=10", rounds, 2)
 		if err != nil {
 			t.Fatal(err)

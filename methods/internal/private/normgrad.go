@@ -99,7 +99,7 @@ func (m *NormGrad) send(w *method.Work, v []method.View) {
 	mark := w.Mark()
 	defer w.Release(mark)
 	s, from := &w.Samples, len(w.View)-len(v)
-	p := m.solve(w, v, learn.Recency{Base: 1})
+	p := m.solve(w, v, w.History, learn.Recency{Base: 1})
 	top := uint32(0)
 	for _, pos := range s.Pos {
 		top = max(top, pos)
@@ -122,12 +122,12 @@ func (m *NormGrad) send(w *method.Work, v []method.View) {
 	}
 }
 
-// solve computes the user's vector, with items weighted by recency.
-func (m *NormGrad) solve(w *method.Work, v []method.View, r learn.Recency) []float32 {
+// solve computes the user's vector from a history, with items weighted by recency.
+func (m *NormGrad) solve(w *method.Work, v []method.View, history []uint32, r learn.Recency) []float32 {
 	mark := w.Mark()
 	defer w.Release(mark)
 	p, mean := v[ngUser].Val, 0.0
-	items, weight, total := r.Weights(w, w.History)
+	items, weight, total := r.Weights(w, history)
 	for i := range m.Dim {
 		mean += float64(v[ngGram].Val[i*v[ngGram].Stride+i])
 	}
@@ -137,7 +137,7 @@ func (m *NormGrad) solve(w *method.Work, v []method.View, r learn.Recency) []flo
 }
 
 func (m *NormGrad) Ready(int) method.Visit {
-	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.solve(w, w.View, m.recency()) }}
+	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) { m.solve(w, w.View, w.History, m.recency()) }}
 }
 
 func (m *NormGrad) recency() learn.Recency {

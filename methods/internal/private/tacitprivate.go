@@ -80,7 +80,7 @@ func (m *TacitPrivate) Ready(int) method.Visit {
 	return method.Visit{HistoryOnly: true, Run: func(w *method.Work) {
 		v := w.View[oneSlots:]
 		m.serve(w, m.Below)
-		m.solve(w, v, m.recency())
+		m.solve(w, v, w.History, m.recency())
 		learn.StandardiseScores(&v[ngItem], v[ngUser].Val, w.Floats(w.Items))
 		vec.Scale(float32(m.Blend), w.View[oneUser].Val)
 		vec.Scale(float32(1-m.Blend), v[ngUser].Val)
