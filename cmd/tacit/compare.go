@@ -16,7 +16,7 @@ bootstrap intervals, and prints "better" only if the test is significant. The ru
 same data, protocol and seeds.`
 
 func (a *app) compareCmd() *cobra.Command {
-	var out string
+	var out, at string
 	writers := map[string]func(*report.Table, io.Writer) error{
 		".md": (*report.Table).Markdown, ".csv": (*report.Table).CSV, ".tex": (*report.Table).LaTeX,
 		".txt": (*report.Table).Text,
@@ -25,7 +25,8 @@ func (a *app) compareCmd() *cobra.Command {
 		Use: "compare BASE RUN...", Short: "Test whether runs differ significantly", Long: compareLong,
 		Args: minArgs(2),
 		Example: "  tacit run -m fedmf -d world -o runs/fedmf\n  tacit run -m pfedrec -d world -o runs/pfedrec\n  " +
-			"tacit compare runs/fedmf runs/pfedrec\n  tacit compare runs/fedmf runs/pfedrec -o table.tex",
+			"tacit compare runs/fedmf runs/pfedrec\n  tacit compare runs/fedmf runs/pfedrec -o table.tex\n" +
+			"  tacit compare runs/fedmf runs/pfedrec --at 5,20",
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			runs, err := loadRuns(dirs)
 			if err != nil {
@@ -34,7 +35,11 @@ func (a *app) compareCmd() *cobra.Command {
 			if err := noSearch(runs); err != nil {
 				return err
 			}
-			cs, err := result.Compare(runs)
+			lengths, err := listLengths(at, 10)
+			if err != nil {
+				return err
+			}
+			cs, err := result.CompareAt(runs, lengths...)
 			if err != nil {
 				return input(err, "run them again with the same -d, --protocol and --seeds")
 			}
@@ -52,6 +57,7 @@ func (a *app) compareCmd() *cobra.Command {
 			return a.resultLine(cs, "wrote %s", out)
 		},
 	}
+	atFlag(c.Flags(), &at)
 	c.Flags().StringVarP(&out, "out", "o", "", "write to this file: .md, .csv, .tex or .txt")
 	return c
 }

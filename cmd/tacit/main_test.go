@@ -146,6 +146,7 @@ func TestBadInputExitsWith2AndAHint(t *testing.T) {
 		{"run --roundz 3", "unknown flag: --roundz"},
 		{"run --roundz 3", "did you mean --rounds?"},
 		{"run --rounds", "--rounds needs a value"},
+		{"run --at 5,7", `"7" must be one of 5, 10, 15, 20, 50`},
 		{"run -j x", "--jobs x: must be an integer"},
 		{"run --rounds x", "--rounds x: must be"},
 		{"run --rounds 0", "rounds = 0: must be 1 to"},

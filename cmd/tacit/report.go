@@ -18,8 +18,8 @@ file that loads nothing from the network: results with significance, reference r
 traffic, popularity, maps of the items and the loss landscape. --figures writes SVG and CSV files.`
 
 func (a *app) reportCmd() *cobra.Command {
-	var out, figures string
-	writers := map[string]func(io.Writer, []*result.Run) error{
+	var out, figures, at string
+	writers := map[string]func(io.Writer, []*result.Run, ...int) error{
 		".md": report.Markdown, ".csv": report.CSV,
 		".html": report.HTML,
 	}
@@ -29,6 +29,10 @@ func (a *app) reportCmd() *cobra.Command {
 		Example: "  tacit report runs/a runs/b -o table.md\n  tacit report runs/a -o page.html\n  tacit report " +
 			"runs/a --figures figures\n  tacit report runs/tune -o search.html", Args: minArgs(1),
 		RunE: func(_ *cobra.Command, dirs []string) error {
+			lengths, err := listLengths(at)
+			if err != nil {
+				return err
+			}
 			runs, err := loadRuns(dirs)
 			if err != nil {
 				return err
@@ -44,20 +48,23 @@ func (a *app) reportCmd() *cobra.Command {
 				}
 			}
 			if out == "" {
-				return a.result(resultsOf(runs), func(w io.Writer) error { return report.Markdown(w, runs) })
+				return a.result(resultsOf(runs), func(w io.Writer) error {
+					return report.Markdown(w, runs, lengths...)
+				})
 			}
 			write, ok := writers[filepath.Ext(out)]
 			if !ok {
 				return input(fmt.Errorf("-o %s: the name must end in .md, .csv or .html", out),
 					"--figures DIR writes SVG and CSV files")
 			}
-			if err := writeFile(out, func(w io.Writer) error { return write(w, runs) }); err != nil {
+			if err := writeFile(out, func(w io.Writer) error { return write(w, runs, lengths...) }); err != nil {
 				return err
 			}
 			return a.resultLine(map[string]any{"file": out, "runs": len(runs)}, "wrote %s", out)
 		},
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "write to this file (.md, .csv or .html) instead of standard output")
+	atFlag(c.Flags(), &at)
 	c.Flags().StringVar(&figures, "figures", "", "write every figure to this folder, as NAME.svg and NAME.csv")
 	return c
 }

@@ -15,6 +15,7 @@ import (
 // runFlags are the flags of a run that are not settings.
 type runFlags struct {
 	out, dataDir, resume string
+	at                   string
 	jobs                 int
 	force, noRefs        bool
 	noFigures            bool
@@ -63,6 +64,7 @@ func (a *app) runCmd() *cobra.Command {
 	fl.BoolVar(&f.dryRun, "dry-run", false, "print data, traffic, memory and time estimates, and stop")
 	fl.StringVar(&f.keepModel, "keep-model", "auto", "keep the trained model in the folder: auto (up to 1 GB), "+
 		"always or never")
+	atFlag(fl, &f.at)
 	dataDirFlag(fl, &f.dataDir)
 	jobsFlag(fl, &f.jobs)
 	a.describe(c, runDetails,
@@ -71,10 +73,14 @@ func (a *app) runCmd() *cobra.Command {
 				"threshold dedup time-ties new-users"),
 		flagsUnder("Training", "method rounds cohort seed seeds",
 			"jobs preset no-preset batch negatives mean server dropout straggle sums bits encode keep"),
-		flagsUnder("Evaluation", "protocol eval-every", "eval-users ties no-references no-figures"),
+		flagsUnder("Evaluation", "protocol eval-every", "at eval-users ties no-references no-figures"),
 		flagsUnder("Privacy", "dp secagg", "noise as-printed"),
 		flagsUnder("Output", "out resume dry-run explain", "force keep-model"))
 	c.RunE = func(c *cobra.Command, words []string) error {
+		lengths, err := listLengths(f.at)
+		if err != nil {
+			return err
+		}
 		spec, err := f.spec(c, words, settings)
 		if err != nil {
 			return err
@@ -92,7 +98,7 @@ func (a *app) runCmd() *cobra.Command {
 		if err := job.ChooseSettings(c.Context()); err != nil {
 			return err
 		}
-		return a.runJob(c, job)
+		return a.runJob(c, job, lengths...)
 	}
 	return c
 }
@@ -171,7 +177,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func (a *app) runJob(c *cobra.Command, job *experiment.Job) error {
+func (a *app) runJob(c *cobra.Command, job *experiment.Job, at ...int) error {
 	var data any
 	var text func(io.Writer) error
 	if job.Seeds > 1 {
@@ -179,13 +185,13 @@ func (a *app) runJob(c *cobra.Command, job *experiment.Job) error {
 		if err != nil {
 			return err
 		}
-		data, text = many, func(w io.Writer) error { return report.SeedsText(w, many) }
+		data, text = many, func(w io.Writer) error { return report.SeedsText(w, many, at...) }
 	} else {
 		res, err := job.Run(c.Context())
 		if err != nil {
 			return err
 		}
-		data, text = res, func(w io.Writer) error { return report.Text(w, res) }
+		data, text = res, func(w io.Writer) error { return report.Text(w, res, at...) }
 	}
 	if err := a.result(data, text); err != nil {
 		return err

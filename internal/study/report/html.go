@@ -113,7 +113,7 @@ type headView struct{ Name, Full string }
 
 // HTML writes one page about one or more runs and searches. The page makes no network requests: it contains its
 // style, script and figures, and its content security policy forbids anything else.
-func HTML(w io.Writer, runs []*result.Run) error {
+func HTML(w io.Writer, runs []*result.Run, at ...int) error {
 	css, err := assets.ReadFile("assets/report.css")
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func HTML(w io.Writer, runs []*result.Run) error {
 	sum := sha256.Sum256(js)
 	p := page{CSS: template.CSS(css), JS: template.JS(js), Policy: "default-src 'none'; style-src 'unsafe-inline'; " +
 		"img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
-	p.fill(runs)
+	p.fill(runs, at)
 	switch n := len(p.Sections); {
 	case n+len(p.Searches) == 0 && len(p.Groups) > 0:
 		p.Title = "Leaderboard"
@@ -150,18 +150,30 @@ func HTML(w io.Writer, runs []*result.Run) error {
 	return err
 }
 
-func (p *page) fill(runs []*result.Run) {
+func (p *page) fill(runs []*result.Run, at []int) {
 	many := len(result.EachSeed(runs)) > 1
+	chosen := func(g *group, rows []*row) []part {
+		if len(at) == 0 {
+			return nil
+		}
+		return []part{{ID: "lengths", Title: "Other list lengths", Tables: []tableView{view(cutoffTable(g, rows, at))}}}
+	}
 	for _, g := range groups(runs) {
 		if many {
 			g.letter()
 			t := overview(g)
 			addSignificance(g, t)
-			p.Groups = append(p.Groups, groupView{Title: g.title(), Table: view(t), Parts: groupParts(g)})
+			p.Groups = append(p.Groups, groupView{
+				Title: g.title(), Table: view(t),
+				Parts: append(chosen(g, g.rows), groupParts(g)...),
+			})
 		}
 		for _, r := range g.rows {
 			for _, run := range r.runs {
 				s := runSection(g, &row{label: r.label, mark: r.mark, runs: []*result.Run{run}, of: len(r.runs)})
+				if !many {
+					s.Parts = append(chosen(g, []*row{r}), s.Parts...)
+				}
 				s.ID = fmt.Sprintf("run-%d", len(p.Sections)+1)
 				for i := range s.Parts {
 					s.Parts[i].ID = s.ID + "-" + s.Parts[i].ID

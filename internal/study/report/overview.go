@@ -18,7 +18,7 @@ import (
 
 // Markdown writes a table for each data set and protocol. Runs that differ only in their seed are one row, as mean
 // ± standard deviation.
-func Markdown(w io.Writer, runs []*result.Run) error {
+func Markdown(w io.Writer, runs []*result.Run, at ...int) error {
 	var b bytes.Buffer
 	b.WriteString("# Results\n\n")
 	b.WriteString("Metrics are fractions on the test items, at the round selected on validation; for runs with a " +
@@ -28,6 +28,11 @@ func Markdown(w io.Writer, runs []*result.Run) error {
 		t := overview(g)
 		if err := t.Markdown(&b); err != nil {
 			return err
+		}
+		if len(at) > 0 {
+			if err := cutoffTable(g, g.rows, at).Markdown(&b); err != nil {
+				return err
+			}
 		}
 	}
 	_, err := w.Write(append(bytes.TrimRight(b.Bytes(), "\n"), '\n'))
@@ -150,7 +155,7 @@ func (t *Table) drop(first, n int) {
 
 // CSV writes one line per run, with a column for each number. A parameter or option that a run does not have is an
 // empty cell.
-func CSV(w io.Writer, runs []*result.Run) error {
+func CSV(w io.Writer, runs []*result.Run, at ...int) error {
 	all := result.EachSeed(runs)
 	params, options := map[string]bool{}, map[string]bool{}
 	for _, r := range all {
@@ -172,6 +177,7 @@ func CSV(w io.Writer, runs []*result.Run) error {
 		}
 		csvFacts(r.Result, add)
 		csvScores(r.Result, add)
+		csvCutoffs(r.Result, at, add)
 		csvCosts(r.Result, add)
 		csvSettings("param.", r.Result.Params, params, add)
 		csvSettings("option.", r.Result.Options, options, add)

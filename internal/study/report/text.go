@@ -11,13 +11,13 @@ import (
 )
 
 // Text writes what `tacit run` prints at the end: the metrics next to the references and the published ones, and
-// the cost.
-func Text(w io.Writer, r *result.Result) error {
-	return SeedsText(w, &result.Repeated{Runs: []*result.Result{r}})
+// the cost. A second table has the metrics at the list lengths at, if any are given.
+func Text(w io.Writer, r *result.Result, at ...int) error {
+	return SeedsText(w, &result.Repeated{Runs: []*result.Result{r}}, at...)
 }
 
 // SeedsText is Text for several seeds, as mean ± standard deviation. It reads only m.Runs.
-func SeedsText(w io.Writer, m *result.Repeated) error {
+func SeedsText(w io.Writer, m *result.Repeated, at ...int) error {
 	var runs []*result.Run
 	for _, r := range m.Runs {
 		runs = append(runs, &result.Run{Result: r})
@@ -31,6 +31,12 @@ func SeedsText(w io.Writer, m *result.Repeated) error {
 			t.Notes = append(append(t.Notes, notes(g, r)...), g.notes...)
 			if err := t.Text(w); err != nil {
 				return err
+			}
+			if len(at) > 0 {
+				fmt.Fprintln(w)
+				if err := cutoffTable(g, []*row{r}, at).Text(w); err != nil {
+					return err
+				}
 			}
 		}
 	}

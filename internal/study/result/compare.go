@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tacit-rec/tacit/internal/base/metrics"
@@ -45,7 +46,11 @@ func (c Comparison) verdict() string {
 
 // Compare compares every run with the first, over users. The runs must have the same data, protocol and seeds, so
 // that each user was ranked against the same items. With several seeds, each user counts by its mean over them.
-func Compare(runs []*Run) ([]Comparison, error) {
+func Compare(runs []*Run) ([]Comparison, error) { return CompareAt(runs, 10) }
+
+// CompareAt is Compare with the metrics at other list lengths. Those at 10 use the user scores of the runs, others the
+// ranks, in which the held-out item loses every tie.
+func CompareAt(runs []*Run, at ...int) ([]Comparison, error) {
 	if len(runs) < 2 {
 		return nil, errors.New("a comparison requires at least two runs")
 	}
@@ -59,21 +64,34 @@ func Compare(runs []*Run) ([]Comparison, error) {
 		if err := comparable(base, r); err != nil {
 			return nil, err
 		}
-		beside := hasUserScores(base) && hasUserScores(r)
-		for m := range MetricNames {
-			x, y := perUser(base, m, beside), perUser(r, m, beside)
-			if len(x) == 0 || len(y) == 0 {
-				continue
-			}
-			c, err := compareUsers(x, y)
+		for _, k := range at {
+			cs, err := compareRun(base, r, k)
 			if err != nil {
 				return nil, fmt.Errorf("%s and %s: %w", base.Dir, r.Dir, err)
 			}
-			c.Run, c.Metric = RunName(r), MetricNames[m]
-			out = append(out, c)
+			out = append(out, cs...)
 		}
 	}
 	AdjustComparisons(out)
+	return out, nil
+}
+
+// compareRun compares one run with the base by the metrics at k.
+func compareRun(base, r *Run, k int) ([]Comparison, error) {
+	beside := k == 10 && hasUserScores(base) && hasUserScores(r)
+	var out []Comparison
+	for m := range MetricNames {
+		x, y := perUser(base, m, k, beside), perUser(r, m, k, beside)
+		if len(x) == 0 || len(y) == 0 {
+			continue
+		}
+		c, err := compareUsers(x, y)
+		if err != nil {
+			return nil, err
+		}
+		c.Run, c.Metric = RunName(r), strings.TrimSuffix(MetricNames[m], "10")+strconv.Itoa(k)
+		out = append(out, c)
+	}
 	return out, nil
 }
 
@@ -169,9 +187,9 @@ func hasUserScores(r *Run) bool {
 	})
 }
 
-// perUser returns metric m of each evaluated user, as a mean over the run's seeds, from the user scores or from
+// perUser returns metric m at k of each evaluated user, as a mean over the run's seeds, from the user scores or from
 // the ranks. A user with several test items counts by their mean.
-func perUser(r *Run, m int, beside bool) map[string]float64 {
+func perUser(r *Run, m, k int, beside bool) map[string]float64 {
 	sum, n := map[string]float64{}, map[string]float64{}
 	add := func(id string, x float64) {
 		sum[id] += x
@@ -193,7 +211,7 @@ func perUser(r *Run, m int, beside bool) map[string]float64 {
 			}
 			switch {
 			case at == 0:
-			case at > 10:
+			case at > k:
 				add(id, 0)
 			case m%2 == 0:
 				add(id, 1)

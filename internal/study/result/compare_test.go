@@ -87,3 +87,31 @@ func TestRunsThatDoNotMatchAreNotCompared(t *testing.T) {
 		t.Error("one run is compared with nothing")
 	}
 }
+
+// At other list lengths the comparison counts hits by the ranks.
+func TestCompareAtOtherListLengths(t *testing.T) {
+	base := ranked("base", 200, func(u int) int { return 1 + u%30 })
+	other := ranked("other", 200, func(u int) int { return max(1, u%30-2) })
+	cs, err := CompareAt([]*Run{base, other}, 5, 20)
+	if err != nil || len(cs) != 8 {
+		t.Fatal(cs, err)
+	}
+	for i, k := range []int{5, 20} {
+		hits := [2]float64{}
+		for r, run := range []*Run{base, other} {
+			for _, u := range run.Users {
+				if u.TestRank <= k {
+					hits[r] += 1. / 200
+				}
+			}
+		}
+		c := cs[4*i]
+		if c.Metric != fmt.Sprintf("sampled HR@%d", k) || math.Abs(c.Base-hits[0]) > 1e-9 ||
+			math.Abs(c.Value-hits[1]) > 1e-9 {
+			t.Errorf("%+v, want HR@%d %g and %g", c, k, hits[0], hits[1])
+		}
+	}
+	if cs[7].Metric != "full NDCG@20" {
+		t.Errorf("the last metric is %s", cs[7].Metric)
+	}
+}
