@@ -167,6 +167,9 @@ browser:
 arm64: tools
 	$(call say,'linux/arm64: the same bits')
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o "$$dir/tacit" ./cmd/tacit; \
+	$(TEST) -run TestNoFusedMultiplyAdd ./internal/lint -args -arm64 "$$dir/tacit"
 	@qemu=; case "$$($(GO) env GOHOSTARCH)" in arm64) ;; *) \
 		qemu=$$(command -v qemu-aarch64 || echo none);; esac; \
 	if [ "$$qemu" = none ]; then \

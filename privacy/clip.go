@@ -180,9 +180,9 @@ func (b *Bound) add(d *Delta, scale float64, sum []int64) {
 // can add over the given number of numbers.
 func (b *Bound) Sensitivity(numbers int) float64 {
 	if b.L1 {
-		return b.Levels + float64(numbers)/2
+		return b.Levels + float64(float64(numbers)/2)
 	}
-	return b.Levels + math.Sqrt(float64(numbers))/2
+	return b.Levels + float64(math.Sqrt(float64(numbers))/2)
 }
 
 // Unit is the value of one integer step; 0 if each slot has its own unit.

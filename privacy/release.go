@@ -221,7 +221,7 @@ func (k *Stack) PlausibleBits(round, devices int, noisy int64) bool {
 	if k.Drawn {
 		deviation = float64(k.CountNoiseShare(round)) * math.Sqrt(float64(devices))
 	}
-	limit := float64(devices)*BitLevels/2 + plausibleDeviations*deviation
+	limit := float64(float64(devices)*BitLevels/2) + float64(plausibleDeviations*deviation)
 	return math.Abs(float64(noisy)) <= limit
 }
 
@@ -274,7 +274,7 @@ func nextClip(rule string, clip, within, quantile, rate float64) float64 {
 	case "geometric":
 		return clip * math.Exp(-rate*(within-quantile))
 	case "linear":
-		return clip - rate*(within-quantile)
+		return clip - float64(rate*(within-quantile))
 	}
 	return clip
 }

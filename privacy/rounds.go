@@ -152,7 +152,7 @@ func (k *Stack) SumDeviation(round, devices int) float64 {
 	}
 	square := 0.0
 	for _, p := range k.NoiseParts(round, devices) {
-		square += float64(p.Deviation) * float64(p.Deviation)
+		square += float64(float64(p.Deviation) * float64(p.Deviation))
 	}
 	return math.Sqrt(square) * k.Unit(round)
 }

@@ -352,7 +352,7 @@ func (k *Stack) grid(r *terms) error {
 	}
 	bit := float64(bitDeviation(r.bit))
 	if k.Trust == Distributed && k.Adaptive != "off" &&
-		k.MaxCohort()*(BitLevels+12*math.Ceil(bit/math.Sqrt(float64(k.MinDevices)))) >= 1<<31 ||
+		k.MaxCohort()*(BitLevels+float64(12*math.Ceil(bit/math.Sqrt(float64(k.MinDevices))))) >= 1<<31 ||
 		bit*math.Sqrt(k.maxDraws()) > maxSigma {
 		return fmt.Errorf("bit-noise=%.3g exceeds the range of exact integers; use a smaller bit-noise", r.bit)
 	}
@@ -366,7 +366,7 @@ func (k *Stack) grid(r *terms) error {
 
 // MaxCohort is the largest cohort of a round, except with probability below 1e-30.
 func (k *Stack) MaxCohort() float64 {
-	return math.Min(float64(k.Users), math.Ceil(k.Expected+12*math.Sqrt(k.Expected)+12))
+	return math.Min(float64(k.Users), math.Ceil(k.Expected+float64(12*math.Sqrt(k.Expected))+12))
 }
 
 // maxDraws is the largest number of noise draws in one sum: 1 if the coordinator draws it.

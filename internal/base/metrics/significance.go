@@ -33,23 +33,23 @@ func SignedRank(d []float64) (p float64, side int) {
 		for hi < n && math.Abs(xs[hi]) == math.Abs(xs[lo]) {
 			hi++
 		}
-		rank := float64(lo+hi+1) / 2 // the mean of lo+1..hi
+		rank := float64(float64(lo+hi+1) / 2) // the mean of lo+1..hi
 		for _, x := range xs[lo:hi] {
 			if x > 0 {
 				plus += rank
 			}
 		}
 		t := float64(hi - lo)
-		tied += t*t*t - t
+		tied += float64(t*t*t) - t
 		lo = hi
 	}
 	m := float64(n)
-	mean := m * (m + 1) / 4
+	mean := float64(m * (m + 1) / 4)
 	side = cmp.Compare(plus, mean)
 	if n <= 25 && tied == 0 {
 		return exactSignedRank(n, int(plus)), side
 	}
-	sd := math.Sqrt(m*(m+1)*(2*m+1)/24 - tied/48)
+	sd := math.Sqrt(m*(m+1)*(float64(2*m)+1)/24 - tied/48)
 	z := max(0, math.Abs(plus-mean)-0.5) / sd
 	return math.Erfc(z / math.Sqrt2), side
 }

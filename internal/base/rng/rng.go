@@ -90,13 +90,13 @@ func (r *Rand) Uint32n(n uint32) uint32 {
 }
 
 // Float64 returns a uniform number in [0, 1).
-func (r *Rand) Float64() float64 { return float64(r.Uint64()>>11) * 0x1p-53 }
+func (r *Rand) Float64() float64 { return float64(float64(r.Uint64()>>11) * 0x1p-53) }
 
 // Norm returns a standard normal number (Marsaglia's polar method). It drops the second
 // number of each pair, so that a stream has no hidden state.
 func (r *Rand) Norm() float64 {
 	for {
-		u, v := 2*r.Float64()-1, 2*r.Float64()-1
+		u, v := float64(2*r.Float64())-1, float64(2*r.Float64())-1
 		if s := float64(u*u) + float64(v*v); s > 0 && s < 1 {
 			return u * math.Sqrt(-2*Log(s)/s)
 		}

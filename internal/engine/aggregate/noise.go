@@ -73,7 +73,7 @@ func gamma(r *rng.Rand, shape int) float64 {
 		if v <= 0 {
 			continue
 		}
-		v = float64(v*v) * v
+		v = float64(float64(v*v) * v)
 		u := 1 - r.Float64() // in (0, 1]
 		if rng.Log(u) < float64(0.5*float64(x*x))+float64(d*(1-v))+float64(d*rng.Log(v)) {
 			return float64(d * v)

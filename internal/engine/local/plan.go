@@ -215,7 +215,7 @@ func (p *Plan) Fill(slot int, dst []float32) {
 			case method.Normal:
 				row[k] = float32(s.Init.A * r.Norm())
 			case method.Uniform:
-				row[k] = float32(s.Init.A * (2*r.Float64() - 1))
+				row[k] = float32(s.Init.A * (float64(2*r.Float64()) - 1))
 			}
 		}
 		clear(row[s.Dim:])

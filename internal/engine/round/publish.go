@@ -119,10 +119,10 @@ func size(v []float32) (mean, bound float64) {
 	var a, b, c, d float64 // additions that do not wait for each other
 	for ; len(v) >= 4; v = v[4:] {
 		w, x, y, z := float64(v[0]), float64(v[1]), float64(v[2]), float64(v[3])
-		a, b, c, d = a+w*w, b+x*x, c+y*y, d+z*z
+		a, b, c, d = a+float64(w*w), b+float64(x*x), c+float64(y*y), d+float64(z*z)
 	}
 	for _, x := range v {
-		a += float64(x) * float64(x)
+		a += float64(float64(x) * float64(x))
 	}
 	sum := a + b + c + d
 	return math.Sqrt(sum / n), math.Sqrt(sum)

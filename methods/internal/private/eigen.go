@@ -135,14 +135,14 @@ func (t *bands) above(x float64) (n int) {
 func (t *bands) value(j int) float64 {
 	lo, hi := -t.wide, t.wide
 	for range 64 {
-		mid := lo + (hi-lo)/2
+		mid := lo + float64((hi-lo)/2)
 		if t.above(mid) > j {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
-	return lo + (hi-lo)/2
+	return lo + float64((hi-lo)/2)
 }
 
 // vector returns an eigenvector of value that is orthogonal to those in before.
