@@ -45,7 +45,7 @@ func TestNoFusedMultiplyAddWhereBitsAreEqual(t *testing.T) {
 	}
 	used := map[string]bool{}
 	for _, where := range found {
-		file := strings.TrimPrefix(strings.TrimPrefix(where.file, filepath.ToSlash(top)+"/"), "github.com/tacit-rec/tacit/")
+		file := strings.TrimPrefix(strings.TrimPrefix(where.file, filepath.ToSlash(top)+"/"), module+"/")
 		pkg := path.Dir(file)
 		if row, known := table[pkg]; !known || !row.pure && !slices.Contains(sameBits, pkg) {
 			continue

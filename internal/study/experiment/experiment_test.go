@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -22,6 +24,34 @@ func TestSelfTestHasTheSameBitsEverywhere(t *testing.T) {
 	if got != SelfTestDigest {
 		t.Errorf("digest is %s, want %s; if numbers were meant to change, change SelfTestDigest and say so in the "+
 			"CHANGELOG", got, SelfTestDigest)
+	}
+}
+
+// Methods whose kernels PFedRec does not use: features, a network and its server step, and the choice of a blend.
+func TestNetworksHaveTheSameBitsEverywhere(t *testing.T) {
+	for name, want := range map[string]string{
+		"bank":  "cf88209829ebd6bc61191aab102f50fd6ccdaa034dc40154f8a9c56b6def368b",
+		"tacit": "afea8dc315812c29c409ece6d581be802100fd35a855be629dbdd76bf7692c8c",
+	} {
+		e, err := methods.Default().Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := e.New()
+		param.Defaults(m)
+		for _, set := range [][2]string{{"rank", "24"}, {"width", "24"}, {"train", "2"}, {"softmax", "64"}} {
+			if err := param.Set(m, set[0], set[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := digestOf(t.Context(), m, m.(method.InPasses).Passes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("%s: the digest is %s, want %s; if numbers were meant to change, change it and say so in the "+
+				"CHANGELOG", name, got, want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
@@ -15,6 +16,13 @@ const SelfTestDigest = "c914fdfec96d138757baf499fd3ea4a7cbbb593fdb93e6487d1279dc
 
 // SelfTest runs PFedRec for three rounds on a small synthetic data set and returns a digest of the model.
 func SelfTest(ctx context.Context) (string, error) {
+	m := &methods.PFedRec{}
+	param.Defaults(m)
+	return digestOf(ctx, m, 3)
+}
+
+// digestOf trains a method on a small synthetic data set and returns a digest of the model.
+func digestOf(ctx context.Context, m method.Method, rounds int) (string, error) {
 	w, err := data.NewWorld(data.WorldConfig{Users: 60, Items: 300, MeanRows: 20, Seed: 1, Drift: 0.5})
 	if err != nil {
 		return "", err
@@ -27,11 +35,9 @@ func SelfTest(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	m := &methods.PFedRec{}
-	param.Defaults(m)
 	var o sim.Options
 	param.Defaults(&o)
-	o.Rounds = 3
+	o.Rounds = rounds
 	r, err := sim.New(m, split, o, 1, 2)
 	if err != nil {
 		return "", err
