@@ -23,6 +23,7 @@ type runFlags struct {
 	asPrinted            bool
 	explain, dryRun      bool
 	keepModel            string
+	grid                 []string
 }
 
 const runLong = `
@@ -35,7 +36,10 @@ With -o DIR the run leaves a folder with its settings, metrics per round, result
 figures and a report. Ctrl-C finishes the round, saves and exits with 130; --resume DIR continues
 and reaches the same result, bit for bit. tacit help settings says where settings come from, tacit
 help protocols describes the protocols. With --dp, differential privacy holds for all data of a user:
-tacit privacy keys lists its options, tacit privacy plan estimates its cost.`
+tacit privacy keys lists its options, tacit privacy plan estimates its cost.
+
+--protocol paper,deployed and --grid lr=0.01,0.1 --grid dim=16,32 are several runs with one table. A
+grid is chosen from on validation items, and only the best setting shows test metrics.`
 
 const runExample = `  tacit run                                               # the built-in synthetic data set
   tacit run -m pfedrec -d ml-100k --protocol paper --seeds 5 -o runs/pfedrec
@@ -65,6 +69,7 @@ func (a *app) runCmd() *cobra.Command {
 	fl.StringVar(&f.keepModel, "keep-model", "auto", "keep the trained model in the folder: auto (up to 1 GB), "+
 		"always or never")
 	atFlag(fl, &f.at)
+	fl.StringArrayVar(&f.grid, "grid", nil, "run every combination of values, such as lr=0.01,0.1; repeatable")
 	dataDirFlag(fl, &f.dataDir)
 	jobsFlag(fl, &f.jobs)
 	a.describe(c, runDetails,
@@ -75,11 +80,26 @@ func (a *app) runCmd() *cobra.Command {
 			"jobs preset no-preset batch negatives mean server dropout straggle sums bits encode keep"),
 		flagsUnder("Evaluation", "protocol eval-every", "at eval-users ties no-references no-figures"),
 		flagsUnder("Privacy", "dp secagg", "noise as-printed"),
-		flagsUnder("Output", "out resume dry-run explain", "force keep-model"))
+		flagsUnder("Output", "out resume dry-run explain", "force keep-model grid"))
 	c.RunE = func(c *cobra.Command, words []string) error {
 		lengths, err := listLengths(f.at)
 		if err != nil {
 			return err
+		}
+		if f.resume == "" {
+			given, err := f.given(c, words, settings)
+			if err != nil {
+				return err
+			}
+			if s, err := severalOf(given, f.grid); s != nil || err != nil {
+				if err != nil {
+					return err
+				}
+				if s.lengths = lengths; len(lengths) == 0 {
+					s.lengths = []int{10}
+				}
+				return a.runSeveral(c, &f, s)
+			}
 		}
 		spec, err := f.spec(c, words, settings)
 		if err != nil {
@@ -106,7 +126,7 @@ func (a *app) runCmd() *cobra.Command {
 // spec resolves the settings of a run.
 func (f *runFlags) spec(c *cobra.Command, words []string, flags func() []experiment.Setting) (*experiment.Spec, error) {
 	if f.resume != "" {
-		if len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.asPrinted {
+		if len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.asPrinted || f.grid != nil {
 			return nil, errResumeAlone("run", f.resume)
 		}
 		given, err := experiment.ReadFile(filepath.Join(f.resume, experiment.ConfigFile))
@@ -116,18 +136,26 @@ func (f *runFlags) spec(c *cobra.Command, words []string, flags func() []experim
 		}
 		return experiment.Resolve(append(experiment.OldDefaults(), given...))
 	}
-	given, err := collectSettings(c, words, flags)
+	given, err := f.given(c, words, flags)
 	if err != nil {
 		return nil, err
-	}
-	if f.noPreset {
-		given = append(given, noPreset)
 	}
 	spec, err := experiment.Resolve(given)
 	if err != nil || !f.asPrinted {
 		return spec, err
 	}
 	return spec.AsPrinted()
+}
+
+// given lists the settings of the user.
+func (f *runFlags) given(c *cobra.Command, words []string, flags func() []experiment.Setting) ([]experiment.Setting,
+	error,
+) {
+	given, err := collectSettings(c, words, flags)
+	if err == nil && f.noPreset {
+		given = append(given, noPreset)
+	}
+	return given, err
 }
 
 // errResumeAlone is the error for --resume with other settings.

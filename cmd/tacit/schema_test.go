@@ -171,6 +171,8 @@ func TestOutputFollowsItsSchema(t *testing.T) {
 	}
 	seeds := append(world, "-m", "fedmf", "--seeds", "2", "--no-figures", "-o", dir("seeds"))
 	check("seeds", "repeated", data(seeds...))
+	grid := append(world, "-m", "fedmf", "--protocol", "paper,deployed", "--grid", "dim=4,8", "--no-references")
+	check("grid", "several", data(grid...))
 	list := data("recommend", "--run", dir("plain"), "--user", "3", "-n", "130")
 	check("recommend", "recommendations", list)
 	check("export", "export", data("export", "--run", dir("plain"), "-o", dir("out")))
