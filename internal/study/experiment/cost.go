@@ -78,6 +78,9 @@ func (s *Spec) EstimateSeconds(src data.Source) float64 {
 		if d, ok := values["dim"].(int); ok {
 			solve := float64(d*d) * (rows + users*float64(d)/3) * perSquare
 			train, score = solve, score+solve/users/float64(src.Items())
+			if cuts, ok := values["cuts"].(int); ok { // solves from half of a history on average
+				train += float64(cuts) * float64(d*d) * (rows/2 + users*float64(d)/3) * perSquare
+			}
 		}
 	}
 	all, visit, ok := PassSeconds(s.Params, src, s.Rounds, s.Cohort.Expected(src.Users()))
