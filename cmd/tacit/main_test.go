@@ -241,11 +241,14 @@ func TestResumedRunHasTheSameResult(t *testing.T) {
 	want := decode(t, whole)["data"].(map[string]any)
 	for signal, exit := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGKILL: -1} {
 		part, _ := interrupted(t, words, "metrics.jsonl", 100, signal, exit)
-		code, resumed, errs := tacit("run", "--resume", part, "--no-references", "--format", "json")
+		code, resumed, errs := tacit("run", "--resume", part, "--format", "json")
 		if code != 0 {
 			t.Fatalf("%v: resume exits %d: %s", signal, code, errs)
 		}
 		got := decode(t, resumed)["data"].(map[string]any)
+		if got["references"] != nil {
+			t.Errorf("%v: the resumed run has reference rows, and was started with --no-references", signal)
+		}
 		for _, key := range []string{"valid", "test", "selected_round", "bytes"} {
 			x, _ := json.Marshal(want[key])
 			y, _ := json.Marshal(got[key])

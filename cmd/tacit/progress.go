@@ -35,7 +35,7 @@ func (a *app) runProgress(rounds int) func(experiment.Event) {
 func (l *progressLine) event(event experiment.Event) {
 	switch e := event.(type) {
 	case experiment.Started:
-		l.begin = time.Now()
+		l.begin, l.cheap = time.Now(), e.Job.RoundsBeforeTraining()
 	case experiment.SettingTried:
 		l.println(fmt.Sprintf("trying setting %d/%d: %s: NDCG@10 %s on validation, %.1f s", e.At, e.Of, e.Settings,
 			points(e.NDCG), e.Seconds))
@@ -100,7 +100,8 @@ type progressLine struct {
 	tty     bool
 	hasCard bool
 	rounds  int
-	from    int // the round that a resumed run starts after
+	from    int // the round that the estimate of the time left is measured from
+	cheap   int // first rounds that take less time than the others: no time left is shown in them
 	begin   time.Time
 	last    time.Time // when the line was shown
 	metrics string    // of the last evaluation
@@ -151,6 +152,9 @@ func (l *progressLine) round(e sim.Event) {
 		}
 	}
 	l.bytes += e.BytesUp
+	if e.Round == l.cheap {
+		l.from, l.begin = e.Round, time.Now()
+	}
 	isLast := e.Round == l.rounds
 	if l.due(isLast) {
 		l.show(l.roundText(e))
@@ -161,16 +165,16 @@ func (l *progressLine) round(e sim.Event) {
 }
 
 func (l *progressLine) roundText(e sim.Event) string {
-	left := time.Duration(0)
-	if done := e.Round - l.from; done > 0 {
-		left = time.Since(l.begin) / time.Duration(done) * time.Duration(l.rounds-e.Round)
+	eta := ""
+	if done := e.Round - l.from; done > 0 && e.Round > l.cheap {
+		eta = "  ETA " + clock(time.Since(l.begin)/time.Duration(done)*time.Duration(l.rounds-e.Round))
 	}
 	rate := 0.0
 	if e.TrainMS > 0 {
 		rate = float64(e.Devices) / e.TrainMS * 1000
 	}
-	return fmt.Sprintf("round %d/%d  %s%s devices/s  %s uploaded  ETA %s", e.Round, l.rounds, l.metrics, short(rate),
-		size(float64(l.bytes)), clock(left))
+	return fmt.Sprintf("round %d/%d  %s%s devices/s  %s uploaded%s", e.Round, l.rounds, l.metrics, short(rate),
+		size(float64(l.bytes)), eta)
 }
 
 // download shows the progress of a download that started with from bytes.

@@ -57,6 +57,18 @@ func PassSeconds(m method.Method, src data.Source, rounds int, devices float64) 
 	return train, length * weights * perPassWeight / 3, true
 }
 
+// RoundsBeforeTraining is the number of rounds in which a method in passes does not train its network yet. They
+// take less time than the others. It is 0 for other methods.
+func (s *Spec) RoundsBeforeTraining() int {
+	p, ok := method.As[method.InPasses](s.Params)
+	train, has := param.Values(s.Params)["train"].(int)
+	if !ok || !has || train >= p.Passes() {
+		return 0
+	}
+	from, _ := method.PassRounds(p.Passes()-train, s.Rounds, p.Passes())
+	return from
+}
+
 // EstimateSeconds estimates, very roughly, the seconds that one seed takes on one core.
 func (s *Spec) EstimateSeconds(src data.Source) float64 {
 	cost, score := 0.06e-6, 10e-9

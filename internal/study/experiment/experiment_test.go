@@ -79,6 +79,7 @@ func TestWrongSettingsAreInputErrorsThatSayWhatIsWrong(t *testing.T) {
 		"dropout=1":                 "dropout = 1: must be at least 0 and below 1",
 		"params.rounds=3":           `unknown key "params.rounds"`,
 		"seeds=0":                   "seeds = 0: must be 1 to 1000",
+		"dp=epsilon=8":              "the default method, tacit, has no private form",
 	} {
 		_, err := Resolve(settings(strings.Fields(words)...))
 		var in *InputError

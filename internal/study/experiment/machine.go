@@ -1,7 +1,9 @@
 package experiment
 
 import (
+	"encoding/json"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -12,7 +14,18 @@ func environ(j *Job) map[string]any {
 	return map[string]any{
 		"version": j.Version, "commit": j.Commit, "go": runtime.Version(),
 		"os": runtime.GOOS, "arch": runtime.GOARCH, "cpu": CPU(), "cores": runtime.NumCPU(), "jobs": j.Jobs,
-		"data_hash": j.Source.Info().Hash,
+		"data_hash": j.Source.Info().Hash, "references": !j.NoReferences,
+	}
+}
+
+// readEnviron takes from the run folder of a resumed run whether it skips the reference rows.
+func (j *Job) readEnviron(dir string) {
+	var env struct {
+		References *bool `json:"references"`
+	}
+	b, err := os.ReadFile(filepath.Join(dir, envFile))
+	if err == nil && json.Unmarshal(b, &env) == nil && env.References != nil && !*env.References {
+		j.NoReferences = true
 	}
 }
 

@@ -180,6 +180,7 @@ func (j *Job) open(run *sim.Run) (*folder, error) {
 	}
 	f := &folder{dir: j.Out}
 	j.readChoice()
+	j.readEnviron(j.Out)
 	return f, f.resume(run, j.fingerprint())
 }
 

@@ -26,6 +26,9 @@ func (j *Job) RunSeeds(ctx context.Context) (*result.Repeated, error) {
 			return nil, err
 		}
 	}
+	if j.Resume { // seeds that have not started follow the first one
+		j.readEnviron(filepath.Join(j.Out, fmt.Sprintf("seed-%d", j.Seed)))
+	}
 	all, err := sweep.New(j.seedJobs(), sweep.Config[*result.Result]{Cores: j.Jobs})
 	if err == nil {
 		err = all.Run(ctx)

@@ -127,7 +127,23 @@ func ResolveIn(registry *method.Registry, given []Setting) (*Spec, error) {
 	if err := s.put(given); err != nil {
 		return nil, err
 	}
+	if s.DP.On() && !s.Typed("method") {
+		return nil, noPrivateForm(s, given)
+	}
 	return s, nil
+}
+
+// noPrivateForm is the error for a privacy guarantee with the default method, whose updates are too many numbers for
+// the noise of one.
+func noPrivateForm(s *Spec, given []Setting) error {
+	policy := ""
+	for _, g := range given {
+		if g.Key == "dp" {
+			policy = g.Value
+		}
+	}
+	return AsInput(fmt.Errorf("dp=%s: the default method, %s, has no private form; choose a method that has one",
+		policy, s.Method), "tacit run -m norm-grad -d "+s.Data+" --dp "+policy)
 }
 
 // Typed reports whether the user named a setting, in a command or in a file that it names. With a preset that

@@ -87,6 +87,9 @@ func convergence(run *result.Run) part {
 		valid, test := metricSeries(run.Points, validOf, m.key), metricSeries(run.Points, testOf, m.key)
 		valid.Label, valid.Class = "validation", "c1 dash"
 		test.Label, test.Class = "test", "c0"
+		if max(len(valid.X), len(test.X)) < 2 {
+			continue // a method that is complete only in its last round is evaluated once: the table has these numbers
+		}
 		l := chart.LineChart{
 			About: m.name + " over rounds", Unit: m.name + ", sampled (fraction)",
 			Lines: []chart.Series{valid, test}, Mark: float64(run.Result.SelectedRound), Format: format.Fraction,
