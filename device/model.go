@@ -53,7 +53,7 @@ func (d *Device) adopt(ctx context.Context, s *pb.SignedManifest) error {
 			return err
 		}
 	}
-	if err := d.checkFinite(m); err != nil {
+	if err := d.checkNumbers(m); err != nil {
 		return err
 	}
 	err = d.update(func(r *record) error {
@@ -84,9 +84,16 @@ func (d *Device) restoreModel(ctx context.Context) error {
 	return nil
 }
 
-// checkFinite refuses a model that the device could not recommend with. The device keeps the one that
-// it has.
-func (d *Device) checkFinite(m *pb.Manifest) error {
+// checkNumbers refuses a model that the device could not recommend with: a number is not finite, or exceeds the limit
+// that its slot declares, beyond which no coordinator publishes one. The device keeps the model that it has.
+func (d *Device) checkNumbers(m *pb.Manifest) error {
+	w := d.opt.Workspace
+	w.mu.Lock()
+	v, err := w.vet(m, d.stored)
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	for i, b := range m.Slots {
 		if len(b.GetHash()) == 0 {
 			continue
@@ -94,6 +101,9 @@ func (d *Device) checkFinite(m *pb.Manifest) error {
 		data, err := d.stored(b)
 		if err == nil {
 			err = wire.CheckFinite(data)
+		}
+		if limit := v.plan.Slots[i].Limit; err == nil && limit > 0 {
+			err = wire.CheckLimit(data, limit)
 		}
 		if err != nil {
 			return fmt.Errorf("model version %d is refused, slot %d: %w", m.Version, i, err)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/wire"
 )
 
@@ -189,6 +190,47 @@ func TestCountsDownloadedBytes(t *testing.T) {
 	}
 	if a.add(4, 0); a != (downloads{4, 0, 55}) {
 		t.Errorf("a version of parts that are there makes it %+v", a)
+	}
+}
+
+// A coordinator that sends features, or other tables that devices only read, which are not finite, exceed their limit,
+// or have another size, gets an error.
+func TestRefusesHostileFeatures(t *testing.T) {
+	for _, name := range []string{"bank", "tacit"} {
+		for what, bad := range map[string]float32{
+			"must be finite": float32(math.NaN()), "must be at most": 1e30,
+		} {
+			f := newFake(t, name, 2, "rank", "8", "width", "8", "softmax", "16")
+			f.publish()
+			d := f.device(0).open()
+			if _, err := d.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for i := range f.plan.Slots {
+				s := &f.plan.Slots[i]
+				if s.Scope != method.Shared || s.Upload != method.Broadcast || s.Limit == 0 && bad == bad {
+					continue
+				}
+				x := &f.mem.Value(i)[0]
+				was := *x
+				*x = bad
+				f.publish()
+				if _, err := d.Step(t.Context()); err == nil || !strings.Contains(err.Error(), what) {
+					t.Errorf("%s: slot %s with %g gives %v, want an error that says %q", name, s.Name, bad, err, what)
+				}
+				*x = was
+			}
+			f.publish()
+			if _, err := d.Step(t.Context()); err != nil {
+				t.Errorf("%s: the device does not recover: %v", name, err)
+			}
+			// A table that is one number short.
+			f.spec.Shape[1]--
+			f.publish()
+			if _, err := d.Step(t.Context()); err == nil {
+				t.Errorf("%s: the device takes a plan whose slots have another size", name)
+			}
+		}
 	}
 }
 

@@ -39,6 +39,17 @@ func ReadRows(b []byte, dst []float32, rows, dim, stride int) error {
 	return nil
 }
 
+// CheckLimit reports the first number of encoded rows that exceeds a magnitude. Numbers must be finite.
+func CheckLimit(b []byte, most float64) error {
+	for i := 0; i+4 <= len(b); i += 4 {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(b[i:]))
+		if !(math.Abs(float64(x)) <= most) {
+			return fmt.Errorf("number %d is %.3g: must be at most %.3g in magnitude", i/4, x, most)
+		}
+	}
+	return nil
+}
+
 // CheckFinite reports the first number of encoded rows that is not finite.
 func CheckFinite(b []byte) error {
 	if i := notFinite(b); i >= 0 {
