@@ -7,7 +7,7 @@ type dateShape uint8
 
 const (
 	isoShape     dateShape = iota // 2000-11-01 or 2000/11/01
-	compactShape                  // 20001101
+	compactShape                  // 20001101, or 20001101183000 with a time of day
 	slashShape                    // 1/11/2000 or 1-11-2000: day first or month first
 	dotShape                      // 1.11.2000: day first
 	namedShape                    // 1 Nov 2000, Nov 1, 2000 or Wed Nov 01 10:20:30 +0000 2000
@@ -125,6 +125,12 @@ func (s *stamp) digits(b []byte) ([]byte, bool) {
 		s.shape = compactShape
 		s.year, s.month, s.day = small(b[:4]), small(b[4:6]), small(b[6:8])
 		return b[8:], true
+	case n == 14 && !s.started():
+		s.shape, s.hasClock = compactShape, true
+		s.year, s.month, s.day = small(b[:4]), small(b[4:6]), small(b[6:8])
+		h, m, sec := small(b[8:10]), small(b[10:12]), small(b[12:14])
+		s.micros = (h*3600 + m*60 + sec) * perSecond
+		return b[14:], h <= 23 && m <= 59 && sec <= 60
 	case (next == '-' || next == '/' || next == '.') && isDigit(after) && !s.started():
 		return s.numeric(b, next)
 	case n == 4 && s.year == 0:

@@ -61,6 +61,12 @@ func TestMalformedJSONLinesNameTheLine(t *testing.T) {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
+	long := `{"user":"` + strings.Repeat("x", maxLine)
+	if _, err := Read(strings.NewReader("\n"+long), "f", Options{}); err == nil ||
+		!strings.HasSuffix(err.Error(), "expected a line of at most 1048576 bytes") ||
+		!strings.HasPrefix(err.Error(), "f line 2:") {
+		t.Errorf("error is %v", err)
+	}
 	var wide strings.Builder
 	for k := range maxColumns {
 		fmt.Fprintf(&wide, `,"k%d":1`, k)

@@ -74,15 +74,18 @@ func (l *lines) next() ([]byte, error) {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if err == bufio.ErrBufferFull || len(line) > maxLine {
-		return nil, &InputError{
-			File: l.file, Line: l.n, Found: short(line),
-			Expected: fmt.Sprintf("a line of at most %d bytes", maxLine),
-		}
+		return nil, l.tooLong(line, l.n)
 	}
 	if bad := l.noNUL(line, l.n); bad != nil {
 		return nil, bad
 	}
 	return line, nil
+}
+
+func (l *lines) tooLong(line []byte, n int) error {
+	return &InputError{
+		File: l.file, Line: n, Found: short(line), Expected: fmt.Sprintf("a line of at most %d bytes", maxLine),
+	}
 }
 
 // noNUL rejects a line that is not text, such as UTF-16 without a byte order mark.
@@ -99,15 +102,18 @@ func (l *lines) noNUL(line []byte, n int) error {
 // probe returns copies of at most most non-blank lines from the start, without consuming them, and the number of
 // the first.
 func (l *lines) probe(most int) (head [][]byte, first int, err error) {
-	b, err := l.in.Peek(maxLine)
+	b, err := l.in.Peek(maxLine + 2)
 	if err != nil && err != io.EOF {
 		return nil, 0, l.wrap(err)
 	}
 	whole := err == io.EOF
 	for n := 1; len(b) > 0 && len(head) < most; n++ {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
-		if !ended && !whole && len(head) > 0 {
-			break // the line is longer than the peeked bytes
+		if !ended && !whole { // the line is longer than the peeked bytes
+			if len(head) > 0 {
+				break
+			}
+			return nil, 0, l.tooLong(line, n)
 		}
 		b = rest
 		if line = bytes.TrimSuffix(line, []byte("\r")); blank(line) {

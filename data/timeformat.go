@@ -55,10 +55,14 @@ func isNumber(b []byte) bool {
 	return ok
 }
 
-// isCompactDate recognises 20001101 in the years 1900 to 2100. As Unix seconds, these are days in August 1970.
+// isCompactDate recognises 20001101 and 20001101183000 in the years 1900 to 2100. As Unix seconds, the first are days in
+// August 1970; the second are after the year 2570 in milliseconds and in 1970 in microseconds.
 func isCompactDate(b []byte) bool {
-	return len(b) == 8 && countDigits(b) == 8 && b[0] != '0' && isDate(b) && small(b) >= 1900_00_00 &&
-		small(b) < 2101_00_00
+	if n := countDigits(b); n != len(b) || n != 8 && n != 14 {
+		return false
+	}
+	year := small(b[:4])
+	return year >= 1900 && year <= 2100 && isDate(b)
 }
 
 // dateColumn collects the dates of a time column.

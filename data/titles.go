@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Limits of what a file says about an item.
@@ -113,12 +114,16 @@ func (s *Set) note(format string, args ...any) {
 // title makes a title from a file safe for a terminal, and cuts it.
 func title(b []byte) string { return clean(b, maxTitle) }
 
+// clean cuts a text to at most that many bytes, not within a letter, and replaces what does not print by spaces.
 func clean(b []byte, most int) string {
 	if len(b) > most {
-		b = b[:most]
-		for len(b) > most-4 && b[len(b)-1] >= 0x80 { // do not cut within a letter
-			b = b[:len(b)-1]
+		cut := most
+		if utf8.Valid(b) {
+			for !utf8.RuneStart(b[cut]) {
+				cut--
+			}
 		}
+		b = b[:cut]
 	}
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -108,3 +108,18 @@ func TestUnusedColumnsAreNamedWithASuggestion(t *testing.T) {
 		}
 	}
 }
+
+func TestLongTitlesAreCutBetweenLetters(t *testing.T) {
+	for _, letter := range []string{"x", "é", "電", "🎬"} {
+		for extra := range 4 {
+			long := strings.Repeat("a", extra) + strings.Repeat(letter, maxTitle)
+			got := title([]byte(long))
+			if !strings.HasPrefix(long, got) || len(got) <= maxTitle-len(letter) || len(got) > maxTitle {
+				t.Errorf("%d bytes of %q: got %d bytes, %q", len(long), letter, len(got), got)
+			}
+		}
+	}
+	if got := title([]byte(strings.Repeat("\xe9", maxTitle+1))); got != strings.Repeat("é", maxTitle) {
+		t.Errorf("a long Latin-1 title is %q", got)
+	}
+}
