@@ -66,7 +66,7 @@ func (l *loader) bound(s *Set, order []int32) {
 			several++
 		}
 	}
-	s.Meta.Split = fmt.Sprintf("by files: %d train rows, %d validation rows, %d test rows", rows[trainPart],
+	s.Meta.Split = fmt.Sprintf("by files: %d train, %d validation and %d test rows", rows[trainPart],
 		rows[validPart], rows[testPart])
 	if rows[validPart] == 0 {
 		s.Meta.Split = fmt.Sprintf("by files: %d train rows, of which each user's newest is for validation, and %d "+
@@ -76,7 +76,7 @@ func (l *loader) bound(s *Set, order []int32) {
 		s.note("%d of %d users have no train rows and are not evaluated", cold, s.Users())
 	}
 	if several > 0 {
-		s.note("%d users have several validation or test rows: the oldest of each is ranked, and none of them is a "+
-			"candidate", several)
+		s.note("users with several validation or test rows: %d; the oldest of each is ranked, and the others are not "+
+			"among its sampled candidates", several)
 	}
 }

@@ -126,12 +126,13 @@ func TestFilesGiveTheSplit(t *testing.T) {
 	if want := []string{"a: 2 1 | 4 | 6", "b: 1 3 | - | 6", "c: | - | -"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if want := "by files: 4 train rows, 1 validation rows, 4 test rows"; s.Meta.Split != want {
+	if want := "by files: 4 train, 1 validation and 4 test rows"; s.Meta.Split != want {
 		t.Errorf("split is %q, want %q", s.Meta.Split, want)
 	}
 	if want := []string{
 		"1 of 3 users have no train rows and are not evaluated",
-		"1 users have several validation or test rows: the oldest of each is ranked, and none of them is a candidate",
+		"users with several validation or test rows: 1; the oldest of each is ranked, and the others are not among its " +
+			"sampled candidates",
 	}; !slices.Equal(s.Meta.Notes, want) {
 		t.Errorf("notes are %q, want %q", s.Meta.Notes, want)
 	}

@@ -219,7 +219,11 @@ func (a *app) dataCheck(src data.Source, s *experiment.Settings) error {
 			"be in training; --dedup first keeps one of each", c.Duplicates))
 	}
 	if c.TimeKind != data.RealTime.String() {
-		notes = append(notes, "times: "+c.TimeKind+"; --protocol temporal needs real times")
+		order := ""
+		if c.TimeKind == data.NoTime.String() {
+			order = "a user's first row in the file counts as its newest; "
+		}
+		notes = append(notes, "times: "+c.TimeKind+"; "+order+"--protocol temporal needs real times")
 	}
 	if c.Items < 300 {
 		notes = append(notes, "fewer than 300 items: some users are ranked among fewer than 100 candidates")

@@ -31,7 +31,7 @@ func (s *Settings) check(src data.Source, p data.Protocol) error {
 	dropped := ""
 	if info.FilteredOut != "" {
 		dropped = " after filters dropped " + info.FilteredOut
-		look = fmt.Sprintf("keep more rows with --min-rows, --threshold or --dedup, or %s", look)
+		look = fmt.Sprintf("keep more rows with --min-rows, --k-core, --threshold or --dedup, or %s", look)
 	}
 	switch {
 	case set.Users() < 2:

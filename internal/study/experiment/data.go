@@ -40,11 +40,15 @@ func ReadData(s *Settings, text []byte, name string) (data.Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.TestFile != "" {
+		return nil, AsInput(errors.New("--test-file requires a train file, and the data is a text"),
+			"pass the train file with -d FILE")
+	}
 	set, err := data.Read(bytes.NewReader(text), name, opt)
 	if err != nil {
 		return nil, AsInput(err, "")
 	}
-	return set, nil
+	return s.withCut(set)
 }
 
 // dataOptions are the settings that say how to read a data set.
@@ -79,6 +83,10 @@ func openData(s *Settings, dir string) (data.Source, error) {
 		return nil, err
 	}
 	if s.Data == "world" {
+		if s.TestFile != "" || s.KCore > 0 {
+			return nil, AsInput(errors.New("--test-file, --valid-file and --k-core require a file, and the data is world"),
+				"pass the train file with -d FILE, or omit them")
+		}
 		cfg, err := data.ParseWorld(s.World)
 		if err != nil {
 			return nil, AsInput(err, "example: --world users=1000,items=500,mean-rows=40")

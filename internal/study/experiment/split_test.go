@@ -108,9 +108,39 @@ func TestSplitsThatContradictAreRefused(t *testing.T) {
 			t.Errorf("%s: error is %#v", c.given, err)
 		}
 	}
+	for _, given := range [][]string{{"test-file=t.csv"}, {"k-core=2"}} {
+		spec, err := Resolve(Pairs("test", append(given, "data=world")...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenData(&spec.Settings, ""); err == nil || !strings.Contains(err.Error(), "require a file") {
+			t.Errorf("%s on world: error is %v", given, err)
+		}
+	}
+	text := &Settings{}
+	text.TestFile = "t.csv"
+	if _, err := ReadData(text, []byte("1,2\n"), "f"); err == nil || !strings.Contains(err.Error(), "a train file") {
+		t.Errorf("error is %v", err)
+	}
 	s := &Settings{Data: "ml-100k"}
 	s.TestFile = "t.csv"
 	if _, err := OpenData(s, t.TempDir()); err == nil || !strings.Contains(err.Error(), "requires a train file") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// The cut in time is part of the hash of data that did not come from a file, too.
+func TestCutIsPartOfTheHashOfATextToo(t *testing.T) {
+	hash := func(cut string) string {
+		s := &Settings{}
+		s.TimeCut = cut
+		src, err := ReadData(s, []byte("user,item,time\n1,2,1000000000\n1,3,1000000001\n"), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return src.Info().Hash
+	}
+	if hash("") == hash("0.5,0.6") || hash("0.5,0.6") == hash("0.5,0.7") {
+		t.Error("different cuts have the same hash")
 	}
 }
