@@ -55,8 +55,8 @@ func isNumber(b []byte) bool {
 	return ok
 }
 
-// isCompactDate recognises 20001101 and 20001101183000 in the years 1900 to 2100. As Unix seconds, the first are days in
-// August 1970; the second are after the year 2570 in milliseconds and in 1970 in microseconds.
+// isCompactDate recognises 20001101 and 20001101183000 in the years 1900 to 2100. As Unix seconds, the first are days
+// in August 1970; the second are after the year 2570 in milliseconds and in 1970 in microseconds.
 func isCompactDate(b []byte) bool {
 	if n := countDigits(b); n != len(b) || n != 8 && n != 14 {
 		return false

@@ -84,7 +84,7 @@ func openData(s *Settings, dir string) (data.Source, error) {
 	}
 	if s.Data == "world" {
 		if s.TestFile != "" || s.KCore > 0 {
-			return nil, AsInput(errors.New("--test-file, --valid-file and --k-core require a file, and the data is world"),
+			return nil, AsInput(errors.New("--test-file and --k-core require a file, and the data is world"),
 				"pass the train file with -d FILE, or omit them")
 		}
 		cfg, err := data.ParseWorld(s.World)
