@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -225,5 +226,40 @@ func TestVectorsAreWrittenForNumPy(t *testing.T) {
 	}
 	if !slices.Equal(got, []float32{1, 2, 5, 3, 4, 6}) {
 		t.Errorf("numbers %v", got)
+	}
+}
+
+// Each item that is held out of training is marked, not only those that are ranked.
+func TestAllHeldOutItemsAreMarked(t *testing.T) {
+	text := "user,item,time\n"
+	for u := range 4 {
+		for k := range 10 { // validation is rows 5 and 6, test is 7 to 9
+			text += fmt.Sprintf("u%d,i%d,2001-01-%02d\n", u, (3*u+k)%20, k+1)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "log.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := tacit.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, d, tacit.Config{Method: "ials", Protocol: "temporal", Settings: tacit.Settings{
+		"preset": "none", "rounds": "1", "time-cut": "2001-01-06,2001-01-08",
+	}})
+	items, err := r.Recommend("u1", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, i := range items {
+		if i.HeldOut != "" {
+			got[i.ID] = i.HeldOut
+		}
+	}
+	want := map[string]string{"i8": "validation", "i9": "validation", "i10": "test", "i11": "test", "i12": "test"}
+	if !maps.Equal(got, want) {
+		t.Errorf("held-out items are %v, want %v", got, want)
 	}
 }

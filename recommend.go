@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
@@ -19,7 +18,7 @@ type Item struct {
 	ID      string  `json:"id"`
 	Title   string  `json:"title,omitempty"` // empty if the data has no titles
 	Score   float32 `json:"score"`
-	HeldOut string  `json:"held_out,omitempty"` // "validation" or "test" if it is the user's held-out item
+	HeldOut string  `json:"held_out,omitempty"` // "validation" or "test" if it is a held-out item of the user
 }
 
 // Interaction is one entry of a history.
@@ -65,13 +64,15 @@ func (r *Result) best(u, n int, whole bool) ([]Item, error) {
 		return out, nil
 	}
 	valid, test := r.run.HeldOutItems(u)
+	mark := map[string]string{}
+	for _, i := range valid {
+		mark[r.itemID(int(i))] = "validation"
+	}
+	for _, i := range test {
+		mark[r.itemID(int(i))] = "test"
+	}
 	for k := range out {
-		switch out[k].ID {
-		case r.itemID(int(test)):
-			out[k].HeldOut = "test"
-		case r.itemID(int(valid)):
-			out[k].HeldOut = "validation"
-		}
+		out[k].HeldOut = mark[out[k].ID]
 	}
 	return out, nil
 }
@@ -210,11 +211,8 @@ func (r *Result) Title(item string) (title string, known bool) {
 	return title, known
 }
 
-// itemID is the identifier of an item; empty for data.None.
+// itemID is the identifier of an item.
 func (r *Result) itemID(i int) string {
-	if i == data.None {
-		return ""
-	}
 	if ids := r.source.Info().ItemID; ids != nil {
 		return ids[i]
 	}

@@ -94,8 +94,9 @@ func (d *Data) sourceFor(s *experiment.Settings) (data.Source, error) {
 	return src, nil
 }
 
-// dataKeys are the settings that say what the data is.
-var dataKeys = append([]string{"data", "world"}, param.Keys(&experiment.Reading{})...)
+// dataKeys are the settings that say what the data is. A time cut is a setting of a run, because it requires a protocol.
+var dataKeys = slices.DeleteFunc(append([]string{"data", "world"}, param.Keys(&experiment.Reading{})...),
+	func(key string) bool { return key == "time-cut" })
 
 // Users is the number of users.
 func (d *Data) Users() int { return d.source.Users() }

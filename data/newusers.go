@@ -96,5 +96,13 @@ func (s *Split) halve(u int, p *Part) {
 	}
 }
 
+// HeldOutRows returns the items of all validation and test rows of the user; Valid and Test are the first of each.
+func (p *Part) HeldOutRows() (valid, test []uint32) {
+	if p.HeldOut {
+		return nil, p.Query
+	}
+	return p.Later, p.history.Items[len(p.Train)+len(p.Later):]
+}
+
 // Seen returns every item of the user, held out or not.
 func (p *Part) Seen() []uint32 { return p.history.Items }

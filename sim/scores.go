@@ -32,11 +32,11 @@ func (r *Run) ScoreUser(u int, whole bool, dst []float32) (history []uint32, err
 	return slices.Clone(l.task.Train), nil
 }
 
-// HeldOutItems returns the validation and the test item of a user, or data.None.
-func (r *Run) HeldOutItems(u int) (valid, test int64) {
+// HeldOutItems returns the items of the validation and the test rows of a user. They are read-only.
+func (r *Run) HeldOutItems(u int) (valid, test []uint32) {
 	var p data.Part
 	r.fleet.split.User(u, &p)
-	return p.Valid, p.Test
+	return p.HeldOutRows()
 }
 
 // ScoreHistory sets dst[i] to the score of item i for a device that took no part in training and has
