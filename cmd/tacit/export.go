@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (a *app) exportCmd() *cobra.Command {
 	fl.IntVarP(&n, "number", "n", 10, "items per user in top")
 	dataDirFlag(fl, &dataDir)
 	a.describe(c, exportDetails, flagsUnder("Export", "run out as only number", "data-dir"))
-	c.RunE = func(*cobra.Command, []string) error {
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case run == "":
 			return input(errors.New("--run is missing"), "example: tacit export --run runs/tacit")
@@ -69,7 +70,7 @@ func (a *app) exportCmd() *cobra.Command {
 		if out == "" {
 			out = filepath.Join(run, "export")
 		}
-		e := export{Folder: out, Method: r.Method, Dataset: r.Data, as: as, n: n}
+		e := export{Folder: out, Method: r.Method, Dataset: r.Data, as: as, n: n, ctx: c.Context()}
 		for _, name := range exported {
 			if len(only) > 0 && !slices.Contains(only, name) {
 				continue
@@ -96,8 +97,9 @@ type export struct {
 	Product bool     `json:"product"`
 	LeftOut []string `json:"left_out,omitempty"` // what the method does not have, and why
 
-	as string
-	n  int
+	as  string
+	n   int
+	ctx context.Context
 }
 
 type exportedFile struct {
@@ -108,6 +110,9 @@ type exportedFile struct {
 
 // write writes one of exported.
 func (e *export) write(r *lib.Result, name string) error {
+	if err := e.ctx.Err(); err != nil {
+		return err
+	}
 	if name == "top" {
 		return e.writeTop(r)
 	}
@@ -160,6 +165,9 @@ func (e *export) writeTop(r *lib.Result) error {
 		t := csv.NewWriter(w)
 		_ = t.Write(head)
 		if err := r.RecommendAll(e.n, func(user string, items []lib.Item) error {
+			if err := e.ctx.Err(); err != nil {
+				return err
+			}
 			rows += len(items)
 			for k, p := range items {
 				score := strconv.FormatFloat(float64(p.Score), 'g', -1, 32)
@@ -185,7 +193,9 @@ func (e *export) file(name string, rows, columns int, write func(io.Writer) erro
 	if st, err := os.Stat(e.Folder); err == nil && !st.IsDir() {
 		return input(fmt.Errorf("-o %s is a file: must be a folder", e.Folder), "choose another -o")
 	}
-	if err := atomicfile.WriteTo(filepath.Join(e.Folder, name), write); err != nil {
+	if err := atomicfile.WriteTo(filepath.Join(e.Folder, name), write); errors.Is(err, context.Canceled) {
+		return err
+	} else if err != nil {
 		return input(err, "choose another folder with -o")
 	}
 	e.Files = append(e.Files, exportedFile{name, rows, columns})

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/csv"
 	"fmt"
 	"os"
@@ -155,5 +157,21 @@ func TestExportWritesVectorsAndLists(t *testing.T) {
 		if code, _, errs := tacit(strings.Fields(line)...); code != 2 || errs == "" {
 			t.Errorf("%s: exit %d, %s", line, code, errs)
 		}
+	}
+}
+
+func TestExportStopsIfItIsInterrupted(t *testing.T) {
+	dir := runFolder(t, "-m", "fedmf", "rounds=1", "dim=4")
+	var out, errs bytes.Buffer
+	a := &app{out: &out, err: &errs}
+	root := a.root()
+	root.SetArgs([]string{"export", "--run", dir})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if code := a.fail(root.ExecuteContext(ctx)); code != exitStopped {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "export", "top.csv")); err == nil {
+		t.Error("the interrupted export wrote top.csv")
 	}
 }
