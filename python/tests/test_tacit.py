@@ -168,6 +168,9 @@ def test_errors_are_exceptions_with_our_messages(tmp_path, monkeypatch):
     with pytest.raises(tacit.InputError, match="run.data.csv exists"):
         tacit.run(clicks(), columns=ROLES, out=tmp_path / "run")
     assert (tmp_path / "run.data.csv").read_text() == "mine"
+    with pytest.raises(tacit.InputError, match="lrr"):
+        tacit.run(clicks(), columns=ROLES, out=tmp_path / "typo", lrr=1)
+    assert not (tmp_path / "typo.data.csv").exists()
     (tmp_path / "result.json").write_text('{"schema_version": 2}')
     with pytest.raises(tacit.InputError, match="schema version 2"):
         tacit.load(tmp_path)

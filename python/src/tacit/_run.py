@@ -348,8 +348,10 @@ def run(
         folder = Path(out)
     args = ["run", "--method", str(method), "--protocol", str(protocol), "--seeds", str(seeds), "--seed", str(seed)]
     args += ["--out", str(folder)]
+    written: Optional[Path] = None
     if isinstance(data, pd.DataFrame):
-        args += ["--data", str(_write_data(data, columns, folder, force))]
+        written = _write_data(data, columns, folder, force)
+        args += ["--data", str(written)]
         args += ["--columns", ",".join(f"{r}={r}" for r in ROLES if _column(data, columns, r) is not None)]
         args += ["--sep", "comma", "--header", "yes"]
     else:
@@ -365,6 +367,10 @@ def run(
     bar = Progress(folder, method, int(seeds), int(seed), progress)
     try:
         call(args, bar.poll)
+    except InputError:
+        if written is not None and not folder.exists():  # the run has not begun: leave nothing behind
+            written.unlink()
+        raise
     finally:
         bar.close()
     return Run(folder, data_dir, keep)
