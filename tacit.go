@@ -94,7 +94,7 @@ func (d *Data) sourceFor(s *experiment.Settings) (data.Source, error) {
 	return src, nil
 }
 
-// dataKeys are the settings that say what the data is. A time cut is a setting of a run, because it requires a protocol.
+// dataKeys are the settings that say what the data is. A time cut belongs to a run, because it requires a protocol.
 var dataKeys = slices.DeleteFunc(append([]string{"data", "world"}, param.Keys(&experiment.Reading{})...),
 	func(key string) bool { return key == "time-cut" })
 
