@@ -30,8 +30,8 @@ func TestSelfTestHasTheSameBitsEverywhere(t *testing.T) {
 // Methods whose kernels PFedRec does not use: features, a network and its server step, and the choice of a blend.
 func TestNetworksHaveTheSameBitsEverywhere(t *testing.T) {
 	for name, want := range map[string]string{
-		"bank":  "cf88209829ebd6bc61191aab102f50fd6ccdaa034dc40154f8a9c56b6def368b",
-		"tacit": "afea8dc315812c29c409ece6d581be802100fd35a855be629dbdd76bf7692c8c",
+		"bank":  "066971a09af509bb2bd8613716df8129df6b598edd8070db87ad5a1be881d795",
+		"tacit": "3f16276f48aadee41b7548b4c5d35ca406dee8ecb43401adcccb7f4787fb8b27",
 	} {
 		e, err := methods.Default().Lookup(name)
 		if err != nil {

@@ -23,7 +23,7 @@ type Tacit struct {
 	LR      float64 `default:"0.01" min:">0" range:"1e-3..0.1,log" doc:"learning rate of the bank's server step"`
 	Drop    float64 `default:"0.1" min:"0" max:"<1" range:"0.05..0.3" doc:"dropout of the bank"`
 	Longest int     `default:"200" min:"1" range:"50|100|200" doc:"newest items of a history that the bank reads"`
-	Softmax int     `default:"512" min:"1" range:"256|512|1024" doc:"most negatives of the bank's sampled softmax: 8 for each position, at least 32"`
+	Softmax int     `default:"512" min:"1" range:"256|512|1024" doc:"most negatives of the bank's sampled softmax: 4 for each position, at least 32"`
 }
 
 var (

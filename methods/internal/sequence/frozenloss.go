@@ -19,7 +19,7 @@ type candidates struct {
 // Short histories have fewer negatives, so that the cost of a local training is proportional to
 // its positions: negativesPerPosition each, and at least leastNegatives.
 const (
-	negativesPerPosition = 8
+	negativesPerPosition = 4
 	leastNegatives       = 32
 )
 

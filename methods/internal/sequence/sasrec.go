@@ -26,7 +26,7 @@ type SASRec struct {
 	Drop    float64 `default:"0.2" min:"0" max:"<1" range:"0.1..0.3" doc:"dropout on projected rows, attention and hidden layers"`
 	Longest int     `default:"200" min:"1" max:"1000" range:"50|100|200" doc:"newest items of a history that are read"`
 	Few     int     `default:"2" min:"1" range:"1|2|5" doc:"items that fewer devices have get no features: their sums would reveal a device"`
-	Softmax int     `default:"512" min:"1" range:"256|512|1024" doc:"most negatives of the sampled softmax, shared by all positions: 8 for each, at least 32"`
+	Softmax int     `default:"512" min:"1" range:"256|512|1024" doc:"most negatives of the sampled softmax, shared by all positions: 4 for each, at least 32"`
 }
 
 var (
