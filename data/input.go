@@ -140,7 +140,7 @@ func openTable(t Table, file string, how reading) (input, *layout, error) {
 			break
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, in.wrap(err)
 		}
 		row := make([][]byte, len(names))
 		for i := range row {
@@ -175,13 +175,21 @@ func (t *tableRows) next(int) ([][]byte, error) {
 	}
 	f, err := t.t.Next()
 	if err != nil {
-		return nil, err
+		return nil, t.wrap(err)
 	}
 	t.n++
 	if l, ok := t.t.(liner); ok {
 		t.line = l.line()
 	}
 	return f, nil
+}
+
+// wrap adds the file to an error of a table whose rows have no lines.
+func (t *tableRows) wrap(err error) error {
+	if _, ok := t.t.(liner); ok || err == io.EOF {
+		return err
+	}
+	return fmt.Errorf("%s after row %d: %w", t.file, t.n, err)
 }
 
 // isID reports whether a field is an identifier: not empty, and without line breaks and NUL, which tables can hold.

@@ -38,6 +38,11 @@ func newLines(r io.Reader, file string) (*lines, error) {
 		l.in.Discard(3)
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return nil, &InputError{File: file, Found: string(head), Expected: "text", Hint: "unpack the zip archive first"}
+	case string(head) == "PAR1":
+		return nil, &InputError{
+			File: file, Found: string(head), Expected: "text",
+			Hint: "Parquet files are not packed again: unpack it with gunzip",
+		}
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
 		return nil, &InputError{
 			File: file, Found: string(head[:2]), Expected: "UTF-8 or Latin-1 text",

@@ -20,8 +20,8 @@ import (
 func (a *app) dataCmd() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "data", Short: "List, fetch, describe and check data sets",
-		Long: `Tacit knows some public data sets by name, and reads any delimited text file of users and items.
-It detects the separator, the header and the columns of a file, or takes them from flags.`,
+		Long: `Tacit knows some public data sets by name, and reads files of users and items: delimited text,
+JSON lines and Parquet. It detects the separator, the header and the columns of a file, or takes them from flags.`,
 		Example: "  tacit data list\n  tacit data fetch ml-100k\n  tacit data check ratings.csv",
 	}, a.dataListCmd(), a.dataFetchCmd(),
 		a.dataReadCmd("describe", "Print sizes, sparsity, quantiles, time span and hash of a data set", a.dataDescribe),
@@ -96,7 +96,7 @@ func writeSets(w io.Writer, sets []listedSet, dir string) error {
 		fmt.Fprintf(w, "\nNot found in %s:\n%s", strings.Join(experiment.DataDirs(dir), " or "), missing.String())
 	}
 	_, err := fmt.Fprint(w, "\nThe counts leave out users with too few interactions (--min-rows changes that).\n"+
-		"Any delimited text file works too: tacit data check FILE, then tacit run -d FILE.\n")
+		"Files work too (text, JSON lines, Parquet): tacit data check FILE, then tacit run -d FILE.\n")
 	return err
 }
 

@@ -113,7 +113,8 @@ var table = map[string]row{
 	"internal/fleet": {may: list("device data internal/engine/local internal/base/rng internal/engine/round " +
 		"internal/base/rows wire internal/pb internal/rpc sim coordinator privacy/account")},
 
-	"internal/fetch": {may: list("data")},
+	"internal/fetch":   {may: list("data")},
+	"internal/parquet": {may: none},
 
 	"internal/study/format":            {may: none},
 	"internal/study/chart":             {may: list("internal/study/format")},

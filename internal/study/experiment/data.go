@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/parquet"
 	"github.com/tacit-rec/tacit/param"
 )
 
@@ -44,11 +46,36 @@ func ReadData(s *Settings, text []byte, name string) (data.Source, error) {
 		return nil, AsInput(errors.New("--test-file requires a train file, and the data is a text"),
 			"pass the train file with -d FILE")
 	}
-	set, err := data.Read(bytes.NewReader(text), name, opt)
+	var set *data.Set
+	in, err := inputOf(bytes.NewReader(text), int64(len(text)), name)
+	if err == nil && in.Table != nil {
+		set, err = data.ReadTable(in.Table, name, opt)
+	} else if err == nil {
+		set, err = data.Read(in.Text, name, opt)
+	}
 	if err != nil {
 		return nil, AsInput(err, "")
 	}
 	return s.withCut(set)
+}
+
+// inputOf detects Parquet files by their first bytes.
+func inputOf(f interface {
+	io.Reader
+	io.ReaderAt
+}, size int64, name string,
+) (data.Input, error) {
+	in := data.Input{Name: name, Text: f}
+	magic := make([]byte, len(parquet.Magic))
+	if n, _ := f.ReadAt(magic, 0); n < len(magic) || string(magic) != parquet.Magic {
+		return in, nil
+	}
+	table, err := parquet.Open(f, size)
+	if err != nil {
+		return in, AsInput(fmt.Errorf("%s: %w", name, err), "")
+	}
+	in.Table = table
+	return in, nil
 }
 
 // dataOptions are the settings that say how to read a data set.
@@ -161,13 +188,22 @@ func openFiles(s *Settings, opt data.Options) (data.Source, error) {
 			return nil, err
 		}
 		defer f.Close()
-		in[i] = data.Input{Name: filepath.Base(path), Text: f}
+		st, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if in[i], err = inputOf(f, st.Size(), filepath.Base(path)); err != nil {
+			return nil, err
+		}
 	}
 	var set *data.Set
 	var err error
-	if s.TestFile == "" {
+	switch {
+	case s.TestFile == "" && in[0].Table != nil:
+		set, err = data.ReadTable(in[0].Table, in[0].Name, opt)
+	case s.TestFile == "":
 		set, err = data.Read(in[0].Text, in[0].Name, opt)
-	} else {
+	default:
 		set, err = data.ReadFiles(data.Files{Train: in[0], Valid: in[1], Test: in[2]}, opt)
 	}
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 // Settings are all settings of a run except the parameters of its method.
 type Settings struct {
 	Method   string `default:"tacit" doc:"the method; tacit methods lists them"`
-	Data     string `default:"world" doc:"a data set from tacit data list, or a delimited text file"`
+	Data     string `default:"world" doc:"a data set from tacit data list, or a file (text, JSON lines, Parquet)"`
 	Protocol string `default:"deployed" choices:"paper|isolated|deployed|complete|temporal|fedrecgel|privrec" doc:"evaluation protocol; tacit help protocols describes them"`
 	Seed     uint64 `default:"1" doc:"seed of all randomness"`
 	Seeds    int    `default:"1" doc:"number of runs, with consecutive seeds starting at --seed"`

@@ -1,0 +1,148 @@
+// Package parquet reads the columns of Parquet files as text: flat columns and lists, in the encodings and
+// compressions that common tools write by default. It never writes. Files are hostile: memory is bounded by the size
+// of the file and by the limits below, whatever the file claims.
+package parquet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Limits of a file.
+const (
+	maxFooter  = 16 << 20  // bytes
+	maxPage    = 256 << 20 // bytes, unpacked
+	maxColumns = 2000
+
+	maxDictionary = 64 << 20 // bytes, unpacked
+
+	maxRows  = 1<<31 - 1
+	rowsByte = 64 // rows for each byte of the file; real files have less than one
+)
+
+// Magic is how Parquet files start.
+const Magic = "PAR1"
+
+// File is an open Parquet file, which is read row by row.
+type File struct {
+	names   []string
+	columns []*column
+	rows    []int64 // of each row group
+	left    int64   // in the current row group
+	group   int     // the next row group
+	fields  [][]byte
+}
+
+// Format is the name of the format.
+func (f *File) Format() string { return "Parquet" }
+
+// Columns are the names of the columns, without those of nested records.
+func (f *File) Columns() []string { return f.names }
+
+// rewrite is what to do about a file that is valid and not supported.
+const rewrite = "write it again with the defaults of pyarrow, pandas, polars or DuckDB, or as CSV"
+
+// Open reads the metadata of a file.
+func Open(r io.ReaderAt, size int64) (*File, error) {
+	var tail [8]byte
+	if size < 12 {
+		return nil, errors.New("truncated Parquet file")
+	}
+	if _, err := r.ReadAt(tail[:], size-8); err != nil {
+		return nil, err
+	}
+	n := int64(binary.LittleEndian.Uint32(tail[:]))
+	switch {
+	case string(tail[4:]) == "PARE":
+		return nil, errors.New("encrypted Parquet files are not supported")
+	case string(tail[4:]) != Magic:
+		return nil, errors.New("truncated Parquet file: it does not end with PAR1; copy or download it again")
+	case n > size-12 || n > maxFooter:
+		return nil, fmt.Errorf("corrupt Parquet file: %d bytes of metadata, must be at most %d", n,
+			min(size-12, maxFooter))
+	}
+	b := make([]byte, n)
+	if _, err := r.ReadAt(b, size-8-n); err != nil {
+		return nil, err
+	}
+	meta, err := (&thrift{b: b}).record(0)
+	if err != nil {
+		return nil, fmt.Errorf("corrupt Parquet file: %w", err)
+	}
+	if meta.has(8) {
+		return nil, errors.New("encrypted Parquet files are not supported")
+	}
+	f := &File{}
+	leaves, err := f.schema(meta.list(2))
+	if err != nil {
+		return nil, fmt.Errorf("corrupt Parquet file: %w", err)
+	}
+	if err := f.groups(r, size, meta.list(4), leaves); err != nil {
+		return nil, fmt.Errorf("corrupt Parquet file: %w", err)
+	}
+	f.fields = make([][]byte, len(f.columns))
+	return f, nil
+}
+
+// groups finds the chunks of the columns.
+func (f *File) groups(r io.ReaderAt, size int64, list []any, leaves int) error {
+	total := int64(0)
+	for _, v := range list {
+		g, _ := v.(record)
+		rows, chunks := g.int(3), g.list(1)
+		if rows < 0 || rows > maxRows || len(chunks) != leaves {
+			return fmt.Errorf("a row group of %d rows has %d columns, expected %d", rows, len(chunks), leaves)
+		}
+		if total += rows; total > maxRows || total > rowsByte*size {
+			return fmt.Errorf("%d rows in %d bytes: must be at most %d", total, size, min(maxRows, rowsByte*size))
+		}
+		f.rows = append(f.rows, rows)
+		for _, c := range f.columns {
+			chunk, _ := chunks[c.leaf].(record)
+			if chunk.has(1) {
+				return errors.New("columns in other files are not supported")
+			}
+			m := chunk.record(3)
+			from, n := m.int(9), m.int(7)
+			if d := m.int(11); d > 0 {
+				from = min(from, d)
+			}
+			if from < 0 || n < 0 || from > size || n > size-from {
+				return fmt.Errorf("column %q is outside the file", c.name)
+			}
+			if int(m.int(1)) != c.physical {
+				return fmt.Errorf("column %q has two types", c.name)
+			}
+			c.limit = min(maxRows, rowsByte*size)
+			c.chunks = append(c.chunks, chunkAt{io.NewSectionReader(r, from, n), int(m.int(4))})
+		}
+	}
+	return nil
+}
+
+// Next returns the fields of the next row, or io.EOF. A missing value is empty; the parts of a list have | between
+// them.
+func (f *File) Next() ([][]byte, error) {
+	for f.left == 0 {
+		if f.group == len(f.rows) {
+			return nil, io.EOF
+		}
+		f.left = f.rows[f.group]
+		for _, c := range f.columns {
+			if err := c.start(f.group); err != nil {
+				return nil, fmt.Errorf("column %q: %w", c.name, err)
+			}
+		}
+		f.group++
+	}
+	f.left--
+	for i, c := range f.columns {
+		var err error
+		if f.fields[i], err = c.field(); err != nil {
+			return nil, fmt.Errorf("column %q: %w", c.name, err)
+		}
+	}
+	return f.fields, nil
+}

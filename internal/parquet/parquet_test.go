@@ -1,0 +1,275 @@
+package parquet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	writer "github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+)
+
+// event is a row of the files that the tests write with another program's writer.
+type event struct {
+	User   string    `parquet:"user,dict"`
+	Item   int64     `parquet:"item"`
+	Stars  float64   `parquet:"stars,optional"`
+	When   time.Time `parquet:"when,timestamp(microsecond)"`
+	Day    int32     `parquet:"day,date"`
+	Title  *string   `parquet:"title,optional,dict"`
+	Genres []string  `parquet:"genres,list"`
+	Liked  bool      `parquet:"liked"`
+	Count  uint32    `parquet:"count,optional"`
+	Where  struct {
+		City string `parquet:"city"`
+		Zip  int32  `parquet:"zip"`
+	} `parquet:"where"`
+	Small float32 `parquet:"small"`
+}
+
+func events(n int) []event {
+	var out []event
+	for i := range n {
+		e := event{
+			User: fmt.Sprintf("u%d", i%7), Item: int64(i * i), Stars: float64(i%9) / 2, Day: int32(i),
+			When:  time.Date(2000, 1, 1+i, 10, 20, 30, i*1000, time.UTC),
+			Liked: i%3 == 0, Count: uint32(i % 5), Small: float32(i) / 4,
+		}
+		if i%4 != 0 {
+			title := fmt.Sprintf("title %d", i%11)
+			e.Title = &title
+		}
+		for k := range i % 4 {
+			e.Genres = append(e.Genres, fmt.Sprintf("g%d", (i+k)%5))
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func write(t testing.TB, rows []event, groups int, options ...writer.WriterOption) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := writer.NewGenericWriter[event](&b, options...)
+	for g := range groups {
+		if _, err := w.Write(rows[g*len(rows)/groups : (g+1)*len(rows)/groups]); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// read returns all rows of a file, with commas between the fields.
+func read(b []byte) (names, rows []string, err error) {
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return nil, nil, err
+	}
+	for {
+		fields, err := f.Next()
+		if err == io.EOF {
+			return f.Columns(), rows, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		rows = append(rows, string(bytes.Join(fields, []byte(","))))
+	}
+}
+
+func wanted(rows []event) []string {
+	var out []string
+	for _, e := range rows {
+		stars, title, count := "", "", ""
+		if e.Stars != 0 {
+			stars = fmt.Sprint(e.Stars)
+		}
+		if e.Title != nil {
+			title = *e.Title
+		}
+		if e.Count != 0 {
+			count = fmt.Sprint(e.Count)
+		}
+		out = append(out, strings.Join([]string{
+			e.User, fmt.Sprint(e.Item), stars, e.When.Format("2006-01-02T15:04:05.999999Z"),
+			time.Unix(int64(e.Day)*86400, 0).UTC().Format(time.DateOnly), title, strings.Join(e.Genres, "|"),
+			fmt.Sprint(e.Liked), count, fmt.Sprint(e.Small),
+		}, ","))
+	}
+	return out
+}
+
+// What another implementation writes is read back, with every supported compression, page version and page size.
+func TestFilesOfAnotherWriterAreReadBack(t *testing.T) {
+	rows := events(500)
+	want := strings.Join(wanted(rows), "\n")
+	for name, codec := range map[string]compress.Codec{
+		"none": &writer.Uncompressed, "snappy": &writer.Snappy, "gzip": &writer.Gzip, "zstd": &writer.Zstd,
+	} {
+		for version := 1; version <= 2; version++ {
+			for _, pages := range []int{200, 1 << 20} {
+				b := write(t, rows, 3, writer.Compression(codec), writer.DataPageVersion(version),
+					writer.PageBufferSize(pages))
+				names, got, err := read(b)
+				if err != nil {
+					t.Errorf("%s, version %d, pages of %d: %v", name, version, pages, err)
+					continue
+				}
+				if n := strings.Join(names, " "); n != "user item stars when day title genres liked count small" {
+					t.Errorf("columns are %s", n)
+				}
+				if text := strings.Join(got, "\n"); text != want {
+					t.Errorf("%s, version %d, pages of %d: got\n%.300s\nwant\n%.300s", name, version, pages, text, want)
+				}
+			}
+		}
+	}
+}
+
+func TestUnsupportedFilesSaySo(t *testing.T) {
+	rows := events(50)
+	for _, c := range []struct {
+		b    []byte
+		want string
+	}{
+		{write(t, rows, 1, writer.Compression(&writer.Brotli)), "unsupported compression BROTLI; write it again"},
+		{write(t, rows, 1, writer.Compression(&writer.Lz4Raw)), "unsupported compression LZ4_RAW"},
+		{[]byte("PAR1"), "truncated Parquet file"},
+		{append(write(t, rows, 1), 0), "does not end with PAR1"},
+		{[]byte("PAR1....\xff\xff\xff\x7fPAR1"), "bytes of metadata, must be at most 4"},
+		{[]byte("PAR1....PARE"), "encrypted"},
+	} {
+		if _, _, err := read(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error is %v, want %s", err, c.want)
+		}
+	}
+	type prefixes struct {
+		X string `parquet:"x,delta"`
+	}
+	var b bytes.Buffer
+	w := writer.NewGenericWriter[prefixes](&b)
+	if _, err := w.Write([]prefixes{{"a"}, {"ab"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := read(b.Bytes()); err == nil || !strings.Contains(err.Error(), "DELTA_BYTE_ARRAY; write it again") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// Integers in delta encoding are read back, over several blocks and with extreme differences.
+func TestDeltasAreReadBack(t *testing.T) {
+	type numbers struct {
+		A int64 `parquet:"a,delta"`
+		B int32 `parquet:"b,delta"`
+	}
+	for _, n := range []int{1, 2, 32, 33, 128, 129, 130, 1000} {
+		var rows []numbers
+		var want []string
+		for i := range n {
+			x := numbers{A: int64(i*i) * 1e12 * int64(1-2*(i%2)), B: int32(i * 7 % 13)}
+			if i == 5 {
+				x.A, x.B = math.MinInt64, math.MinInt32
+			} else if i == 6 {
+				x.A, x.B = math.MaxInt64, math.MaxInt32
+			}
+			rows, want = append(rows, x), append(want, fmt.Sprintf("%d,%d", x.A, x.B))
+		}
+		var b bytes.Buffer
+		w := writer.NewGenericWriter[numbers](&b)
+		if _, err := w.Write(rows); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, err := read(b.Bytes()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d rows: got %.200q, %v, want %.200q", n, got, err, want)
+		}
+	}
+}
+
+// A file with any byte changed or cut off is read or refused: no panic, and memory stays near the size of the file.
+func TestCorruptFilesAreRefused(t *testing.T) {
+	b := write(t, events(40), 2, writer.Compression(&writer.Snappy))
+	refused := 0
+	check := func(b []byte) {
+		t.Helper()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, _, err := read(b); err != nil {
+			refused++
+			if strings.ContainsRune(err.Error(), '\n') {
+				t.Fatalf("the error has more than a line: %q", err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 2*maxPage {
+			t.Fatalf("%d bytes were allocated for a file of %d", n, len(b))
+		}
+	}
+	for i := 0; i < len(b); i += 3 {
+		bad := bytes.Clone(b)
+		bad[i] ^= byte(1 + i%255)
+		check(bad)
+		check(append(bytes.Clone(b[:i]), b[len(b)-8:]...))
+	}
+	if refused < len(b)/6 {
+		t.Errorf("%d of %d corrupt files were refused", refused, 2*len(b)/3)
+	}
+}
+
+// The rows that a file claims to have are limited by its size.
+func TestRowsAreLimitedByTheSize(t *testing.T) {
+	f := &File{columns: []*column{{}}}
+	group := record{3: int64(1 << 30), 1: []any{record{}}}
+	if err := f.groups(nil, 1000, []any{group}, 1); err == nil ||
+		!strings.Contains(err.Error(), "must be at most 64000") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestRunsAreReadInBothForms(t *testing.T) {
+	r := runs{b: []byte{5 << 1, 3, 1<<1 | 1, 0b10001000, 0b11000110, 0b11111010}, width: 3}
+	var got []uint32
+	for {
+		v, ok := r.next()
+		if !ok {
+			break
+		}
+		got = append(got, v)
+	}
+	if want := "[3 3 3 3 3 0 1 2 3 4 5 6 7]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	f.Add(write(f, events(5), 1, writer.Compression(&writer.Snappy)))
+	f.Add(write(f, events(9), 2, writer.Compression(&writer.Uncompressed), writer.DataPageVersion(1)))
+	f.Add(write(f, events(3), 1, writer.Compression(&writer.Zstd)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, rows, err := read(b)
+		if errors.Is(err, io.ErrUnexpectedEOF) && len(rows) > rowsByte*len(b) {
+			t.Fatalf("%d rows in %d bytes", len(rows), len(b))
+		}
+		if err != nil && strings.ContainsRune(err.Error(), '\n') {
+			t.Fatalf("the error has more than a line: %q", err)
+		}
+	})
+}
