@@ -171,13 +171,14 @@ var errNotRun = errors.New("the result is empty: it must come from Run or Open")
 
 // userNumber finds a user by its identifier in the data.
 func (r *Result) userNumber(id string) (int, error) {
-	if r.user == nil {
-		r.user = map[string]int{}
-		for u := range r.source.Users() {
-			r.user[r.source.Info().UserName(u)] = u
-		}
+	ids := r.source.Info().UserID
+	if r.user == nil && ids != nil {
+		r.user = indexOf(ids)
 	}
 	u, known := r.user[id]
+	if ids == nil {
+		u, known = numberOf(id, r.source.Users())
+	}
 	if !known {
 		return 0, fmt.Errorf("unknown user %q: %s has %d users, such as %q; users with few interactions are dropped "+
 			"(setting min-rows)", id, r.Data, r.source.Users(), r.source.Info().UserName(0))
@@ -187,14 +188,29 @@ func (r *Result) userNumber(id string) (int, error) {
 
 // itemNumber finds an item by its identifier in the data.
 func (r *Result) itemNumber(id string) (int, bool) {
+	ids := r.source.Info().ItemID
+	if ids == nil {
+		return numberOf(id, r.source.Items())
+	}
 	if r.item == nil {
-		r.item = map[string]int{}
-		for i := range r.source.Items() {
-			r.item[r.itemID(i)] = i
-		}
+		r.item = indexOf(ids)
 	}
 	i, known := r.item[id]
 	return i, known
+}
+
+func indexOf(ids []string) map[string]int {
+	out := make(map[string]int, len(ids))
+	for i, id := range ids {
+		out[id] = i
+	}
+	return out
+}
+
+// numberOf parses the identifier of a user or an item that has only a number.
+func numberOf(id string, count int) (int, bool) {
+	n, err := strconv.Atoi(id)
+	return n, err == nil && n >= 0 && n < count && strconv.Itoa(n) == id
 }
 
 // Title returns the title of an item, empty if the data has no titles, and whether the data has the item.

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +165,11 @@ def test_errors_are_exceptions_with_our_messages(tmp_path, monkeypatch):
         tacit.run(clicks().assign(film=None), columns=ROLES)
     with pytest.raises(tacit.InputError, match="one line of text"):
         tacit.run(clicks().assign(who="a\nb"), columns=ROLES)
+    with pytest.raises(tacit.InputError, match="one name"):
+        tacit.run("world", protocol=["paper", "deployed"])
+    with pytest.raises(tacit.InputError, match="did you mean"):
+        tacit.run(clicks(), columns=ROLES, out=tmp_path / "run", method="pfedrek")
+    assert not (tmp_path / "run.data.csv").exists()
     (tmp_path / "run.data.csv").write_text("mine")
     with pytest.raises(tacit.InputError, match="run.data.csv exists"):
         tacit.run(clicks(), columns=ROLES, out=tmp_path / "run")
@@ -207,6 +213,30 @@ def test_progress(small, capsys):
     Progress(small.dir, "ials", 1, 1, False).poll()
     Progress(small.dir / "none", "ials", 1, 1, True).poll()
     assert capsys.readouterr().err.strip() == ""
+
+
+def test_a_notebook_shows_a_bar(small, monkeypatch):
+    shown = []
+    handle = types.SimpleNamespace(update=shown.append)
+    ipython, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+    display.HTML = str
+    display.display = lambda page, display_id: shown.append(page) or handle
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    bar = Progress(small.dir, "<ials>", 1, 1, None)
+    bar.poll()
+    bar.poll()
+    bar.close()
+    assert len(shown) == 2 and shown[0].startswith('<progress value="1.000"') and "&lt;ials&gt;: round 3/3" in shown[1]
+
+
+def test_the_readme(capsys):
+    """The first example of the README runs; drawing needs another package."""
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    assert "r.recommend" in code
+    exec(code.replace(".plot()", "").replace('"ials", rounds=5', '"ials", rounds=5, references=True, world="users=60,items=130"'), {})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

@@ -340,6 +340,8 @@ def run(
     InputError
         If the data or a setting is invalid. It is also a ValueError.
     """
+    if "," in str(protocol) or not isinstance(protocol, str):
+        raise InputError(f"protocol {protocol!r}: must be one name", "call run once per protocol", "bad_input", 2)
     keep = None
     if out is None:
         keep = tempfile.TemporaryDirectory(prefix="tacit-")
@@ -367,7 +369,7 @@ def run(
     bar = Progress(folder, method, int(seeds), int(seed), progress)
     try:
         call(args, bar.poll)
-    except InputError:
+    except TacitError:
         if written is not None and not folder.exists():  # the run has not begun: leave nothing behind
             written.unlink()
         raise
