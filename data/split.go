@@ -77,6 +77,9 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 			return nil, err
 		}
 	}
+	if (p.Split == TimeCut || p.Split == byFiles) && !s.evaluates() {
+		return nil, s.noTest()
+	}
 	if need := p.needs(); need > 0 {
 		var h History
 		for u := range src.Users() {

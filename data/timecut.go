@@ -85,3 +85,24 @@ func (s *Set) WithCut(c Cut) *Set {
 	out.Meta.Hash = hashWith(s.Meta.Hash, "time cut "+c.text)
 	return &out
 }
+
+// evaluates reports whether a user has train and test rows, in a split by time or by files.
+func (s *Split) evaluates() bool {
+	var h History
+	for u := range s.Users() {
+		s.History(u, &h)
+		if valid, test := s.bounds(u, &h); valid > 0 && test < len(h.Items) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Split) noTest() error {
+	if s.Split == byFiles {
+		return fmt.Errorf("no user of %s is in the train file and in the test file; both must name users in the same "+
+			"way", s.Info().Name)
+	}
+	return fmt.Errorf("no user of %s has rows before the validation and after the start of the test; choose another "+
+		"--time-cut", s.Info().Name)
+}

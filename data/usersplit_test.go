@@ -255,3 +255,34 @@ func TestTimeCuts(t *testing.T) {
 		}
 	}
 }
+
+// A split without a user to evaluate is an error, and not a metric of 0.
+func TestSplitsWithoutATestUserAreRefused(t *testing.T) {
+	deployed, err := ProtocolNamed("deployed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const train, test = "user,item,time\na,1,1\na,2,2\nb,1,3\n", "user,item,time\nA,3,4\nB,3,5\n"
+	files, err := ReadFiles(Files{
+		Train: Input{Name: "train", Text: strings.NewReader(train)},
+		Test:  Input{Name: "test", Text: strings.NewReader(test)},
+	}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewSplit(files, deployed, 1); err == nil || !strings.Contains(err.Error(), "no user of train is in") {
+		t.Errorf("error is %v", err)
+	}
+	temporal, err := ProtocolNamed("temporal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if temporal.Cut, err = ParseCut("2001-01-03,2001-01-05"); err != nil {
+		t.Fatal(err)
+	}
+	text := "user,item,time\na,1,2001-01-01\na,2,2001-01-04\nb,1,2001-01-03\nb,2,2001-01-06\n"
+	if _, err := NewSplit(mustLoad(t, text, Options{}), temporal, 1); err == nil ||
+		!strings.Contains(err.Error(), "choose another --time-cut") {
+		t.Errorf("error is %v", err)
+	}
+}

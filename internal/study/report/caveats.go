@@ -51,10 +51,13 @@ func caveats(r *row) []string {
 		out = append(out, s+".")
 	}
 	if lo, hi := r.extent(func(r *result.Result) int { return r.TestItemsInTrain }); hi > 0 {
+		next := "--dedup first keeps one row of each pair."
+		if r.runs[0].Result.DataSettings["test-file"] != nil {
+			next = "Remove these rows from one of the files: --dedup works within a file."
+		}
 		out = append(out, fmt.Sprintf("For %s of %s the test item is also among the train rows, because the data "+
-			"repeats pairs of user and item. This rewards models that memorise. --dedup first keeps one row of each "+
-			"pair.", counts(lo, hi),
-			format.Plural(users, "user")))
+			"repeats pairs of user and item. This rewards models that memorise. %s", counts(lo, hi),
+			format.Plural(users, "user"), next))
 	}
 	if lo, hi := r.extent(func(r *result.Result) int { return r.FewCandidates }); hi > 0 {
 		out = append(out, fmt.Sprintf("%s %s ranked against fewer than %d items.", plurals(lo, hi, "user"),

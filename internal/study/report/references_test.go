@@ -106,6 +106,8 @@ func TestCaveatsAreShown(t *testing.T) {
 			"item. This rewards models that memorise. --dedup first keeps one row of each pair.",
 		"1 user is ranked against fewer than 99 items.", "2 devices have no training data under this protocol.")
 	holds(t, all, false, "but the data repeats")
+	r.Result.DataSettings = map[string]any{"test-file": "test.csv"}
+	holds(t, everywhere(t, r), true, "Remove these rows from one of the files: --dedup works within a file.")
 	r.Result.TestItemsInTrain = 10 // more than 1%
 	holds(t, everywhere(t, r), true, "does not leak, but the data repeats pairs")
 }
