@@ -18,6 +18,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/reference"
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/internal/study/result"
+	"github.com/tacit-rec/tacit/param"
 )
 
 // maxVariants bounds the runs of one command.
@@ -96,6 +97,11 @@ func severalOf(given []experiment.Setting, grid []string) (*several, error) {
 	return out, nil
 }
 
+// notInGrid are the settings that a grid cannot vary: runs with other data or another evaluation have other validation
+// items, so that their metrics do not show which setting is better.
+var notInGrid = append(param.Keys(&experiment.Reading{}), "protocol", "data", "world", "seed", "seeds", "preset",
+	"new-users", "time-ties", "ties", "eval-users")
+
 // readGrid reads words such as lr=0.01,0.1.
 func (s *several) readGrid(grid []string) error {
 	const example = "example: tacit run -m fedmf --grid lr=0.01,0.1 --grid dim=16,32"
@@ -109,7 +115,7 @@ func (s *several) readGrid(grid []string) error {
 			if !ok || key == "" || values == "" || slices.Contains(strings.Split(values, ","), "") {
 				return input(fmt.Errorf("--grid %s: must be a setting with values, such as lr=0.01,0.1", word), example)
 			}
-			if slices.Contains([]string{"protocol", "data", "seed", "seeds", "preset"}, key) {
+			if slices.Contains(notInGrid, key) {
 				return input(fmt.Errorf("--grid %s: a grid varies parameters and settings of training", word), example)
 			}
 			if slices.ContainsFunc(s.axes, func(a axis) bool { return a.key == key }) {

@@ -86,6 +86,8 @@ func TestAGridChoosesOnValidationItems(t *testing.T) {
 		"--grid lr=1,,2":                     "must be a setting with values",
 		"--grid lr=1 --grid lr=2":            "listed twice",
 		"--grid seeds=1,2":                   "a grid varies",
+		"--grid k-core=2,3":                  "a grid varies",
+		"--grid new-users=0,0.5":             "a grid varies",
 		"--grid lrr=1,2":                     "lrr",
 		"--grid lr=1,x":                      "not a finite number",
 		"--grid lr=1,2 --explain":            "describe one run",
