@@ -163,6 +163,8 @@ def test_errors_are_exceptions_with_our_messages(tmp_path, monkeypatch):
         tacit.run(clicks(), columns={"user": "who", "item": "filmm"})
     with pytest.raises(tacit.InputError, match="missing values"):
         tacit.run(clicks().assign(film=None), columns=ROLES)
+    with pytest.raises(tacit.InputError, match="several columns named 'film'"):
+        tacit.run(pd.concat([clicks(), clicks()[["film"]]], axis=1), columns=ROLES)
     with pytest.raises(tacit.InputError, match="one line of text"):
         tacit.run(clicks().assign(who="a\nb"), columns=ROLES)
     with pytest.raises(tacit.InputError, match="one name"):

@@ -183,7 +183,7 @@ class Run:
         if whole_history:
             args.append("--whole-history")
         if history is None:
-            data = self._call("recommend", *args, "--user", str(user))
+            data = self._call("recommend", *args, "--user", str(user).strip(" "))  # as files are read
         else:
             with tempfile.TemporaryDirectory(prefix="tacit-") as folder:
                 path = Path(folder) / "history.csv"
@@ -452,6 +452,9 @@ def _write_data(
                     2,
                 )
             continue
+        if list(frame.columns).count(name) > 1:
+            raise InputError(f"the data frame has several columns named {name!r}", "rename or drop one of them",
+                             "bad_input", 2)
         column = frame[name]
         if role in ("title", "genres"):
             out[role] = column.map(_line)
