@@ -47,6 +47,9 @@ type column struct {
 	ahead   bool     // the next value, the first of a row, has been read
 	defined bool     // it is not missing
 	out     []byte
+
+	memory         *memory
+	inPage, inDict int64 // bytes that the column holds
 }
 
 var errTruncated = errors.New("fewer values than rows")
@@ -57,7 +60,7 @@ func (c *column) start(group int) error {
 		return errors.New("more values than rows")
 	}
 	c.chunk, c.at, c.dict = c.chunks[group], 0, nil
-	return nil
+	return c.memory.change(&c.inDict, 0)
 }
 
 // field returns the column's value in the next row.
@@ -219,6 +222,9 @@ func (c *column) page() error {
 		return fmt.Errorf("a page of %d bytes, unpacked %d: must be within the column and at most %d", packed, whole,
 			maxPage)
 	}
+	if err := c.memory.change(&c.inPage, packed+whole); err != nil {
+		return err
+	}
 	b := make([]byte, packed)
 	if _, err := c.chunk.in.ReadAt(b, c.at); err != nil && packed > 0 {
 		return err
@@ -247,7 +253,13 @@ func (c *column) dictionary(h record, b []byte, whole int) error {
 		return unsupported("encoding of a dictionary", e)
 	}
 	n := h.int(1)
+	if n < 0 || n > int64(len(b)) {
+		return errValue
+	}
 	c.dict = nil
+	if err := c.memory.change(&c.inDict, int64(len(b))+perEntry*n); err != nil {
+		return err
+	}
 	for range n {
 		var v []byte
 		if v, b, err = c.take(b); err != nil {

@@ -18,6 +18,11 @@ const (
 
 	maxDictionary = 64 << 20 // bytes, unpacked
 
+	// maxHeld is the largest sum of the pages and dictionaries that the columns hold at a time, in bytes. A page of
+	// equal bytes is some thousand times smaller in the file.
+	maxHeld  = 1 << 30
+	perEntry = 48 // bytes of an entry of a dictionary, beside its text
+
 	maxRows  = 1<<31 - 1
 	rowsByte = 64 // rows for each byte of the file; real files have less than one
 )
@@ -33,6 +38,19 @@ type File struct {
 	left    int64   // in the current row group
 	group   int     // the next row group
 	fields  [][]byte
+	memory  *memory
+}
+
+// memory is what the columns of a file hold.
+type memory struct{ held, most int64 }
+
+// change replaces what a column holds by a number of bytes.
+func (m *memory) change(column *int64, bytes int64) error {
+	m.held += bytes - *column
+	if *column = bytes; m.held > m.most {
+		return fmt.Errorf("pages of more than %d bytes at a time; %s", m.most, rewrite)
+	}
+	return nil
 }
 
 // Format is the name of the format.
@@ -74,7 +92,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	if meta.has(8) {
 		return nil, errors.New("encrypted Parquet files are not supported")
 	}
-	f := &File{}
+	f := &File{memory: &memory{most: maxHeld}}
 	leaves, err := f.schema(meta.list(2))
 	if err != nil {
 		return nil, fmt.Errorf("corrupt Parquet file: %w", err)
@@ -83,6 +101,9 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("corrupt Parquet file: %w", err)
 	}
 	f.fields = make([][]byte, len(f.columns))
+	for _, c := range f.columns {
+		c.memory = f.memory
+	}
 	return f, nil
 }
 

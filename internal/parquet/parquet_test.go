@@ -244,6 +244,33 @@ func TestRowsAreLimitedByTheSize(t *testing.T) {
 	}
 }
 
+// What all columns hold together is limited, because each has pages of its own.
+func TestMemoryOfAllColumnsIsLimited(t *testing.T) {
+	b := write(t, events(2000), 2, writer.Compression(&writer.Snappy))
+	all := func(most int64) (held int64, err error) {
+		f, err := Open(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.memory.most = most
+		for err == nil {
+			_, err = f.Next()
+			held = max(held, f.memory.held)
+		}
+		return held, err
+	}
+	held, err := all(maxHeld)
+	if err != io.EOF || held <= 0 {
+		t.Fatalf("%d bytes were held, error is %v", held, err)
+	}
+	if got, err := all(held); err != io.EOF || got != held {
+		t.Errorf("with a limit of %d bytes, %d were held, error is %v", held, got, err)
+	}
+	if _, err := all(held - 1); err == nil || !strings.Contains(err.Error(), "bytes at a time") {
+		t.Errorf("error is %v", err)
+	}
+}
+
 func TestRunsAreReadInBothForms(t *testing.T) {
 	r := runs{b: []byte{5 << 1, 3, 1<<1 | 1, 0b10001000, 0b11000110, 0b11111010}, width: 3}
 	var got []uint32
