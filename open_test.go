@@ -263,3 +263,28 @@ func TestAllHeldOutItemsAreMarked(t *testing.T) {
 		t.Errorf("held-out items are %v, want %v", got, want)
 	}
 }
+
+// A list of items lacks the features of interactions that a method reads.
+func TestAHistoryWithoutFeaturesIsRefused(t *testing.T) {
+	text := "user,item,time,city,genres\n"
+	for u := range 20 {
+		for k := range 5 {
+			i := (3*u + 2*k) % 30
+			text += fmt.Sprintf("u%d,i%d,%d,c%d,g%d|h%d\n", u, i, k, (u+k)%3, i%5, i%3)
+		}
+	}
+	d, err := tacit.Read(strings.NewReader(text), "visits", tacit.Settings{
+		"columns": "user=user,item=item,time=time,context=city,genres=genres",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, d, tacit.Config{Method: "privrec", Settings: tacit.Settings{"rounds": "1"}})
+	if _, err := r.RecommendTo([]tacit.Interaction{{Item: "i2"}}, 3); err == nil ||
+		!strings.Contains(err.Error(), "features of users and interactions (city)") {
+		t.Errorf("a list of items was scored: %v", err)
+	}
+	if list, err := r.Recommend("u3", 3); err != nil || len(list) != 3 {
+		t.Errorf("a user of the data: %v, %v", list, err)
+	}
+}

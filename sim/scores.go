@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/engine/local"
@@ -49,7 +50,7 @@ func (r *Run) ScoreHistory(items []uint32, ratings []float32, dst []float32) err
 	}
 	if x := f.plan.Features; x != nil && len(x.User)+len(x.Row) > 0 {
 		return fmt.Errorf("the method reads features of users and interactions (%s), and a list of items has none",
-			columnNames(x))
+			strings.Join(columnNames(x), ", "))
 	}
 	l := f.lanes[0]
 	l.part = data.Part{New: true}
