@@ -223,14 +223,14 @@ func TestCorruptFilesAreRefused(t *testing.T) {
 			t.Fatalf("%d bytes were allocated for a file of %d", n, len(b))
 		}
 	}
-	for i := 0; i < len(b); i += 3 {
+	for i := 0; i < len(b); i += 9 {
 		bad := bytes.Clone(b)
 		bad[i] ^= byte(1 + i%255)
 		check(bad)
 		check(append(bytes.Clone(b[:i]), b[len(b)-8:]...))
 	}
-	if refused < len(b)/6 {
-		t.Errorf("%d of %d corrupt files were refused", refused, 2*len(b)/3)
+	if refused < len(b)/18 {
+		t.Errorf("%d of %d corrupt files were refused", refused, 2*len(b)/9)
 	}
 }
 
