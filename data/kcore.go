@@ -2,12 +2,13 @@ package data
 
 import "fmt"
 
-// kCore drops users and items with fewer than k rows, again and again until all that remain have k. It takes time
-// proportional to the rows.
-func (l *loader) kCore(k int) (left []string) {
+// kCore drops users and items with fewer than k rows, and users with fewer than minRows, again and again until all that
+// remain have as many. It takes time proportional to the rows.
+func (l *loader) kCore(k, minRows int) (left []string) {
 	if k < 2 {
 		return nil
 	}
+	least := [2]int{max(k, minRows), k} // of users and items
 	sides := [2]*side{newSide(l.user, len(l.users.names)), newSide(l.item, len(l.items.names))}
 	keep := make([]bool, len(l.user))
 	for i := range keep {
@@ -17,7 +18,7 @@ func (l *loader) kCore(k int) (left []string) {
 	var gone [2][]uint32 // users and items whose rows are to be dropped
 	for s := range sides {
 		for x, n := range sides[s].rows {
-			if n > 0 && n < k {
+			if n > 0 && n < least[s] {
 				gone[s] = append(gone[s], uint32(x))
 			}
 		}
@@ -37,7 +38,7 @@ func (l *loader) kCore(k int) (left []string) {
 			keep[i] = false
 			other := sides[1-s]
 			y := other.column[i]
-			if other.rows[y]--; other.rows[y] == k-1 {
+			if other.rows[y]--; other.rows[y] == least[1-s]-1 {
 				gone[1-s] = append(gone[1-s], y)
 			}
 		}

@@ -186,7 +186,7 @@ func (l *loader) filter(opt Options) (left []string) {
 			left = append(left, fmt.Sprintf("%d users with fewer than %d rows (%d rows)", users, opt.MinRows, n))
 		}
 	}
-	return append(left, l.kCore(opt.KCore)...)
+	return append(left, l.kCore(opt.KCore, opt.MinRows)...)
 }
 
 // unique marks the first or the last row of each user and item, in each part of a split.
