@@ -83,6 +83,11 @@ func newLayout(in *lines, how reading) (*layout, error) {
 		if bad.Found = opt.Sep; opt.Sep == "" {
 			bad.Line, bad.Found = first, short(head[0])
 			bad.Hint = "set --sep"
+			if line := openQuote(head); line != nil {
+				bad.Line, bad.Found = 0, short(line)
+				bad.Expected = "a closing quote in the same line"
+				bad.Hint = "remove line breaks within fields, or write JSON lines"
+			}
 		}
 		return nil, bad
 	}
@@ -115,6 +120,23 @@ func (y *layout) resolve(how reading, rows [][][]byte) *InputError {
 		y.notes = y.unused(rows)
 	}
 	return bad
+}
+
+// openQuote returns the first line in which a quoted field does not end, if the lines before it are separated by commas
+// or semicolons; otherwise nil.
+func openQuote(head [][]byte) []byte {
+	for _, c := range []sep{",", ";"} {
+		for _, line := range head {
+			f, closed := c.split(bytes.Clone(line), -1, nil)
+			if !closed {
+				return line
+			}
+			if len(f) < 2 {
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // findSep returns the requested separator, otherwise the first one that splits all lines into the same number of

@@ -123,3 +123,14 @@ func TestLongTitlesAreCutBetweenLetters(t *testing.T) {
 		t.Errorf("a long Latin-1 title is %q", got)
 	}
 }
+
+func TestAFieldOverSeveralLinesIsNamed(t *testing.T) {
+	for _, by := range []string{",", ";"} {
+		text := strings.ReplaceAll("user,item,title\n1,2,\"a\nb\"\n1,3,c\n", ",", by)
+		_, err := Read(strings.NewReader(text), "f", Options{})
+		if err == nil || !strings.Contains(err.Error(), "a closing quote in the same line; remove line breaks") ||
+			!strings.Contains(err.Error(), `found "1`+by+"2") {
+			t.Errorf("error is %v", err)
+		}
+	}
+}
