@@ -77,7 +77,7 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 			return nil, err
 		}
 	}
-	if (p.Split == TimeCut || p.Split == byFiles) && !s.evaluates() {
+	if (p.Split == byFiles || p.Cut != Cut{}) && !s.evaluates() { // a split that the user chose
 		return nil, s.noTest()
 	}
 	if need := p.needs(); need > 0 {
