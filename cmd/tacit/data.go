@@ -21,7 +21,8 @@ func (a *app) dataCmd() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "data", Short: "List, fetch, describe and check data sets",
 		Long: `Tacit knows some public data sets by name, and reads files of users and items: delimited text,
-JSON lines and Parquet. It detects the separator, the header and the columns of a file, or takes them from flags.`,
+JSON lines and Parquet. It detects the separator, the header and the columns of a file, or takes
+them from flags.`,
 		Example: "  tacit data list\n  tacit data fetch ml-100k\n  tacit data check ratings.csv",
 	}, a.dataListCmd(), a.dataFetchCmd(),
 		a.dataReadCmd("describe", "Print sizes, sparsity, quantiles, time span and hash of a data set", a.dataDescribe),

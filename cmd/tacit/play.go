@@ -45,7 +45,7 @@ Next:
 // passes and larger cohorts: this takes a sixth of the time, and reaches almost the same on so small a data set.
 var playRuns = []string{
 	"method=pfedrec protocol=paper rounds=60", "method=pfedrec rounds=60",
-	"cohort=cycle:10% rank=32 width=32 train=4",
+	"cohort=cycle:10% rank=48 width=32 train=4",
 }
 
 func (a *app) playCmd() *cobra.Command {

@@ -26,7 +26,7 @@ import (
 // Settings are all settings of a run except the parameters of its method.
 type Settings struct {
 	Method   string `default:"tacit" doc:"the method; tacit methods lists them"`
-	Data     string `default:"world" doc:"a data set from tacit data list, or a file (text, JSON lines, Parquet)"`
+	Data     string `default:"world" doc:"a name of tacit data list, or a text, JSON or Parquet file"`
 	Protocol string `default:"deployed" choices:"paper|isolated|deployed|complete|temporal|fedrecgel|privrec" doc:"evaluation protocol; tacit help protocols describes them"`
 	Seed     uint64 `default:"1" doc:"seed of all randomness"`
 	Seeds    int    `default:"1" doc:"number of runs, with consecutive seeds starting at --seed"`
@@ -127,7 +127,7 @@ func ResolveIn(registry *method.Registry, given []Setting) (*Spec, error) {
 	if err := s.put(given); err != nil {
 		return nil, err
 	}
-	if s.DP.On() && !s.Typed("method") {
+	if named := func(g Setting) bool { return g.Key == "method" }; s.DP.On() && !slices.ContainsFunc(given, named) {
 		return nil, noPrivateForm(s, given)
 	}
 	return s, nil

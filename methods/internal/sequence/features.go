@@ -10,11 +10,10 @@ import (
 // Features computes item features from sums over all devices, in three passes. They are factors of two item-item
 // matrices that no device and no server ever holds:
 //
-//   - follows[i, j] is the sum of .8^(g-1) / (r(i) r(j)) over all pairs in which j comes g places after i, g = 1 to
-//     20, and r is how often an item occurs in the device's history;
+//   - follows[i, j] is the sum of .8^(g-1) / sqrt(r(i) r(j)) over all pairs in which j comes g places after i, g = 1 to
+//     20, and r is how often an item occurs in the device's history; a device adds at most 5 to each row and column
+//     sum, and divides all its pairs by a number if they would add more;
 //   - together[i, j] is the sum of 1/sqrt(n) over the devices that have both i and j and n items in all.
-//
-// So a device adds less than 5 to each row and column sum of follows, however often it repeats an item.
 //
 // Each entry is divided by sqrt((row sum + 50)(column sum + 50)). With the best factors of a rank r, U S V', an
 // item's features are its rows of U sqrt(S) and V sqrt(S) of follows and of U sqrt(S) of together. Each part is

@@ -105,11 +105,21 @@ func slowFeatures(s *data.Split, rank, few int) (table [][]float64, n []float64)
 		for _, i := range p.Train {
 			often[i]++
 		}
-		for t, i := range p.Train {
-			for g := 1; g <= 20 && t+g < len(p.Train); g++ {
-				add(follows, i, p.Train[t+g], math.Pow(0.8, float64(g-1))/(often[i]*often[p.Train[t+g]]))
+		pairs := func(use func(i, j uint32, x float64)) {
+			for t, i := range p.Train {
+				for g := 1; g <= 20 && t+g < len(p.Train); g++ {
+					j := p.Train[t+g]
+					use(i, j, math.Pow(0.8, float64(g-1))/math.Sqrt(often[i]*often[j]))
+				}
 			}
 		}
+		before, after, most := map[uint32]float64{}, map[uint32]float64{}, 5.0
+		pairs(func(i, j uint32, x float64) {
+			before[i] += x
+			after[j] += x
+			most = max(most, before[i], after[j])
+		})
+		pairs(func(i, j uint32, x float64) { add(follows, i, j, x*5/most) })
 		own := slices.Compact(slices.Sorted(slices.Values(p.Train)))
 		for _, i := range own {
 			n[i]++

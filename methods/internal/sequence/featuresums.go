@@ -22,7 +22,7 @@ func (f *Features) Visit(w *method.Work, history []uint32, pass int) {
 	for x, i := range items {
 		own.at[i] = uint32(x)
 	}
-	own.weigh(history)
+	own.weigh(w, history)
 	slot, most := f.First+featureSums, float32(1)
 	if pass > 0 {
 		slot, most, own.width = f.First+featureRows, followsRange, 2*f.columns(w.Items)
@@ -48,20 +48,34 @@ func (f *Features) Visit(w *method.Work, history []uint32, pass int) {
 type part struct {
 	items []uint32  // distinct
 	at    []uint32  // by item: its row
-	once  []float32 // by row: the weight of each occurrence of the item, 1 divided by their number
+	once  []float32 // by row: the weight of each occurrence of the item
 	rows  []float32
 	width int
 }
 
-// weigh sets the weights of occurrences.
-func (p *part) weigh(history []uint32) {
+// weigh sets the weights of occurrences: 1 divided by the square root of their number and, if a row or column sum of
+// follows then exceeds its range, all are shrunk until none does. Without repeated items none does.
+func (p *part) weigh(w *method.Work, history []uint32) {
 	clear(p.once)
 	for _, i := range history {
 		p.once[p.at[i]]++
 	}
-	for x, n := range p.once {
-		p.once[x] = 1 / n
+	if len(history) == len(p.items) {
+		return
 	}
+	for x, n := range p.once {
+		p.once[x] = float32(1 / math.Sqrt(float64(n)))
+	}
+	mark := w.Mark()
+	defer w.Release(mark)
+	p.rows = w.Floats(len(p.items) * p.width)
+	clear(p.rows)
+	p.addFollowSums(history)
+	most := float32(followsRange)
+	for _, i := range p.items {
+		most = max(most, p.row(i)[sumBefore], p.row(i)[sumAfter])
+	}
+	vec.Scale(float32(math.Sqrt(float64(followsRange/most))), p.once)
 }
 
 // weight is the weight of an occurrence of an item.
@@ -72,8 +86,8 @@ func (p *part) row(item uint32) []float32 {
 	return p.rows[from : from+p.width]
 }
 
-// addSums adds row and column sums of the device's part of both matrices, divided by their ranges.
-func (p *part) addSums(history []uint32) {
+// addFollowSums adds row and column sums of the device's part of follows.
+func (p *part) addFollowSums(history []uint32) {
 	for t, i := range history {
 		row, before, after, decay := p.row(i), float32(0), float32(0), float32(1)
 		for g := 1; g <= gaps; g++ {
@@ -88,6 +102,11 @@ func (p *part) addSums(history []uint32) {
 		row[sumBefore] += float32(p.weight(i) * before)
 		row[sumAfter] += float32(p.weight(i) * after)
 	}
+}
+
+// addSums adds row and column sums of the device's part of both matrices, divided by their ranges.
+func (p *part) addSums(history []uint32) {
+	p.addFollowSums(history)
 	n := float64(len(p.items))
 	for _, i := range p.items {
 		row := p.row(i)
