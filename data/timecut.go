@@ -69,11 +69,11 @@ func (c Cut) at(sorted []int64) (valid, test int64) {
 	if c.dated {
 		return c.moments[0], c.moments[1]
 	}
-	if c.shares == [2]float64{} {
-		c.shares = [2]float64{validShare, testShare}
+	shares, n := c.shares, float64(len(sorted))
+	if shares == [2]float64{} {
+		shares = [2]float64{validShare, testShare}
 	}
-	n := float64(len(sorted))
-	return sorted[int(c.shares[0]*n)], sorted[int(c.shares[1]*n)]
+	return sorted[int(shares[0]*n)], sorted[int(shares[1]*n)]
 }
 
 // WithCut returns the set with a hash that depends on the cut.
