@@ -228,6 +228,7 @@ func wrap(text string, width int) string {
 func (a *app) helpCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Explain a command or a topic", Hidden: true,
+		ValidArgsFunction: completeHelp,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // --all is allowed here
 		RunE: func(c *cobra.Command, words []string) error {
 			found, rest, err := c.Root().Find(words)
@@ -236,29 +237,6 @@ func (a *app) helpCmd() *cobra.Command {
 			}
 			a.help(found, nil)
 			return nil
-		},
-	}
-}
-
-// completionCmd prints the completion script of a shell.
-func (a *app) completionCmd() *cobra.Command {
-	shells := map[string]func(*cobra.Command) error{
-		"bash":       func(root *cobra.Command) error { return root.GenBashCompletionV2(a.out, true) },
-		"zsh":        func(root *cobra.Command) error { return root.GenZshCompletion(a.out) },
-		"fish":       func(root *cobra.Command) error { return root.GenFishCompletion(a.out, true) },
-		"powershell": func(root *cobra.Command) error { return root.GenPowerShellCompletionWithDesc(a.out) },
-	}
-	return &cobra.Command{
-		Use: "completion SHELL", Short: "Print a completion script for bash, zsh, fish or powershell",
-		Long:    "The script completes commands, flags and their values when you press Tab.",
-		Example: "  source <(tacit completion bash)\n  tacit completion fish > ~/.config/fish/completions/tacit.fish",
-		Args:    exactArgs(1), ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
-		RunE: func(c *cobra.Command, words []string) error {
-			script, ok := shells[words[0]]
-			if !ok {
-				return input(fmt.Errorf("unknown shell %q", words[0]), "supported: bash, zsh, fish, powershell")
-			}
-			return script(c.Root())
 		},
 	}
 }

@@ -146,7 +146,10 @@ func (a *app) root() *cobra.Command {
 	}
 	cobra.EnableCommandSorting = false
 	c.AddCommand(a.topics()...)
-	return group(c)
+	root := group(c)
+	completions(root)
+	_ = root.RegisterFlagCompletionFunc("format", oneOf(named("text", "json"), noFiles))
+	return root
 }
 
 // checkGlobalFlags checks the flags that every command takes.
