@@ -112,7 +112,11 @@ func ProtocolNamed(name string) (Protocol, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return Protocol{}, fmt.Errorf("unknown protocol %q; must be one of %s", name, strings.Join(names, ", "))
+	rule := "must be one of " + strings.Join(names, ", ")
+	if near := nearest(name, names); near != "" {
+		rule += "; " + near
+	}
+	return Protocol{}, fmt.Errorf("unknown protocol %q; %s", name, rule)
 }
 
 // Validates reports whether the protocol has a validation set. Without one, a round can only be selected on test,

@@ -186,7 +186,11 @@ func set(fv reflect.Value, sf reflect.StructField, key, value string) error {
 	case reflect.String:
 		if c := sf.Tag.Get("choices"); c != "" {
 			if all := strings.Split(c, "|"); !slices.Contains(all, value) {
-				return bad("one of " + strings.Join(all, ", "))
+				rule := "one of " + strings.Join(all, ", ")
+				if near := Nearest(value, all); near != "" {
+					rule += fmt.Sprintf("; did you mean %q?", near)
+				}
+				return bad(rule)
 			}
 		}
 		fv.SetString(value)

@@ -68,7 +68,7 @@ func loadRuns(dirs []string) ([]*result.Run, error) {
 	for _, d := range dirs {
 		r, err := result.Load(d)
 		if err != nil {
-			return nil, input(err, "tacit run -o DIR creates a run folder")
+			return nil, input(err, nearestFolder(d, reportMarks, "tacit run -o DIR creates a run folder"))
 		}
 		runs = append(runs, r)
 	}

@@ -397,6 +397,24 @@ func completeFolders(marks []string) completer {
 	}
 }
 
+// nearestFolder returns the hint for a folder that does not hold what it should: a folder of a similar name that does,
+// beside it, or otherwise the hint of the caller.
+func nearestFolder(path string, marks []string, otherwise string) string {
+	dir, name := filepath.Split(filepath.Clean(path))
+	entries, _ := os.ReadDir(filepath.Join(dir, "."))
+	var names []string
+	for _, e := range entries[:min(len(entries), folderEntries)] {
+		at := filepath.Join(dir, e.Name())
+		if slices.ContainsFunc(marks, func(m string) bool { return exists(filepath.Join(at, m)) }) {
+			names = append(names, e.Name())
+		}
+	}
+	if near := param.Nearest(name, names); near != "" {
+		return "did you mean " + dir + near + "?"
+	}
+	return otherwise
+}
+
 // completionCmd prints the completion script of a shell.
 func (a *app) completionCmd() *cobra.Command {
 	shells := map[string]func(*cobra.Command) error{

@@ -148,3 +148,30 @@ func TestCompletionScripts(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
+
+func TestTheNearestRunFolderIsNamed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, file := range []string{"runs/tacit/result.json", "runs/tacit/config.toml", "runs/search/tune.toml"} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line, want := range map[string]string{
+		"run --resume runs/taict":             "did you mean runs/tacit?",
+		"report runs/taict":                   "did you mean runs/tacit?",
+		"compare runs/taict runs/b":           "did you mean runs/tacit?",
+		"export --run runs/taict":             "did you mean runs/tacit?",
+		"recommend --run runs/taict --user 1": "did you mean runs/tacit?",
+		"tune --resume runs/serach":           "did you mean runs/search?",
+		"tune save runs/serach":               "did you mean runs/search?",
+		"run --resume runs/elsewhere":         "tacit run -o DIR creates a run folder",
+	} {
+		code, _, errs := tacit(strings.Fields(line)...)
+		if code != exitInput || !strings.Contains(filepath.ToSlash(errs), want) {
+			t.Errorf("tacit %s exits %d, without %q: %s", line, code, want, errs)
+		}
+	}
+}

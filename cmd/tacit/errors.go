@@ -292,6 +292,9 @@ func unknownCommand(c *cobra.Command, word string) error {
 	hint := c.CommandPath() + " --help lists the commands"
 	if near := param.Nearest(word, names); near != "" {
 		hint = "did you mean: " + c.CommandPath() + " " + near
+		if found, _, err := c.Find([]string{near}); err == nil && isTopic(found) {
+			hint = "did you mean: " + c.CommandPath() + " help " + near
+		}
 	}
 	return input(fmt.Errorf("unknown command %q", c.CommandPath()+" "+word), hint)
 }
@@ -330,6 +333,8 @@ func countArgs(c *cobra.Command, words []string, least, most int) error {
 	_, expected, _ := strings.Cut(c.Use, " ")
 	hint := c.CommandPath() + " --help shows examples"
 	switch {
+	case len(words) > most && most == 0 && c.HasSubCommands():
+		return unknownCommand(c, words[0])
 	case len(words) > most && most == 0:
 		return input(fmt.Errorf("unexpected argument %q: %s takes no arguments", words[0], c.CommandPath()), hint)
 	case len(words) > most:

@@ -142,6 +142,9 @@ func openRun(dir, dataDir string) (*lib.Result, error) {
 	r, err := lib.Open(dir, dataDir)
 	var in *experiment.InputError
 	if errors.As(err, &in) {
+		if !exists(dir) {
+			in.Hint = nearestFolder(dir, runMarks, in.Hint)
+		}
 		return nil, in // with its hint apart from its message
 	}
 	return r, err

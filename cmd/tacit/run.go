@@ -132,7 +132,7 @@ func (f *runFlags) spec(c *cobra.Command, words []string, flags func() []experim
 		given, err := experiment.ReadFile(filepath.Join(f.resume, experiment.ConfigFile))
 		if err != nil {
 			return nil, input(fmt.Errorf("no run to resume in %s: %w", f.resume, err),
-				"tacit run -o DIR creates a run folder")
+				nearestFolder(f.resume, configMarks, "tacit run -o DIR creates a run folder"))
 		}
 		return experiment.Resolve(append(experiment.OldDefaults(), given...))
 	}

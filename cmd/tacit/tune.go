@@ -118,7 +118,7 @@ func tuneSettings(f *runFlags, words []string, flags func() []experiment.Setting
 		given, err := tune.ReadFile(filepath.Join(f.resume, tune.ConfigFile))
 		if err != nil {
 			return nil, input(fmt.Errorf("no search to resume in %s: %w", f.resume, err),
-				"tacit tune -o DIR starts a search")
+				nearestFolder(f.resume, searchMarks, "tacit tune -o DIR starts a search"))
 		}
 		return given, nil
 	}
@@ -215,7 +215,8 @@ uses the preset for the same method, data set and protocol, and prints its name.
 			}
 			var p experiment.Preset
 			if err := p.ReadFile(file); err != nil {
-				return input(err, "tacit tune -o DIR leaves a preset.toml in its folder")
+				return input(err, nearestFolder(words[0], searchMarks,
+					"tacit tune -o DIR leaves a preset.toml in its folder"))
 			}
 			where, err := p.Install()
 			if err != nil {

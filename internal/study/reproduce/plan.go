@@ -9,6 +9,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/param"
 )
 
 // Plan is the list of rows that a reproduction runs, with their data open.
@@ -89,6 +90,9 @@ func distinct(rows []*Row, of func(*Row) string) []string {
 
 // plan opens the data and lists the rows, data set by data set.
 func (c *Config) plan(jobs int) (*Plan, error) {
+	if err := c.check(); err != nil { // before data is read
+		return nil, err
+	}
 	p := &Plan{Paper: c.Paper}
 	opened := map[string]data.Source{}
 	for _, set := range c.Sets {
@@ -128,6 +132,28 @@ func (c *Config) plan(jobs int) (*Plan, error) {
 			"its methods are "+strings.Join(c.Paper.methods(), ", "))
 	}
 	return p, nil
+}
+
+// check rejects unknown protocols, and methods that the paper does not have.
+func (c *Config) check() error {
+	for _, name := range c.Protocols {
+		if _, err := data.ProtocolNamed(name); err != nil {
+			return experiment.AsInput(fmt.Errorf("--protocols: %w", err), "tacit help protocols describes them")
+		}
+	}
+	names := c.Paper.methods()
+	for _, name := range c.Only {
+		if slices.Contains(names, name) {
+			continue
+		}
+		hint := "its methods are " + strings.Join(names, ", ")
+		if near := param.Nearest(name, names); near != "" {
+			hint = fmt.Sprintf("did you mean %s? %s", near, hint)
+		}
+		return experiment.AsInput(fmt.Errorf("--only %s: the tables of %s have no such method", name, c.Paper.Name),
+			hint)
+	}
+	return nil
 }
 
 // fill resolves a row, and reports whether the configuration selects it.
