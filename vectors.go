@@ -17,7 +17,7 @@ type Vectors struct {
 	ID     []string
 	Dim    int
 	Values []float32 // row by row, Dim numbers each
-	Bias   []float32 // one number per row, which is added to each score of a user; nil if there is none
+	Bias   []float32 // one number per row, added to each score of a user; nil without a bias
 	// Product says that the score of an item for a user is the product of the two vectors, plus the
 	// user's bias. If devices tune their tables, that holds for the coordinator's.
 	Product bool

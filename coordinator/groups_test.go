@@ -15,8 +15,8 @@ import (
 	"github.com/tacit-rec/tacit/wire"
 )
 
-// played is a device that plays a masked round by hand, with whatever numbers. bend, where
-// there is one, changes its upload.
+// played is a device that plays a masked round by hand, with whatever numbers. bend
+// changes its upload unless it is nil.
 //
 //lint:size the steps of the protocol are read in their order
 func (h *testDevice) played(t testing.TB, task *pb.Task, values []int32, bend func(*secagg.Upload)) {

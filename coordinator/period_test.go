@@ -231,7 +231,7 @@ func TestALostLedgerNeedsAReset(t *testing.T) {
 // held is the signed manifest of the newest version.
 func (r *harness) held() *pb.SignedManifest { return r.c.models.Signed() }
 
-// claim checks in with a version, and a manifest if there is one.
+// claim checks in with a version, and with m unless it is nil.
 func (h *testDevice) claim(version uint64, m *pb.SignedManifest) *pb.CheckInResponse {
 	h.t.Helper()
 	a, err := h.CheckIn(context.Background(), &pb.CheckInRequest{ModelVersion: version, Held: m})

@@ -170,7 +170,7 @@ func (c *Coordinator) eligible(t int, dst []uint32) []uint32 {
 }
 
 // substitutes are active devices outside of a cohort that may take the places of devices that did not
-// come. There are none if sampling is claimed: a sample that is replaced until it is convenient is not a
+// come. The list is empty if sampling is claimed: a sample that is replaced until it is convenient is not a
 // random sample, and that it was replaced would reveal which devices were drawn.
 func (c *Coordinator) substitutes(t int, cohort []uint32, places int) []uint32 {
 	s := c.settings()

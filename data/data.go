@@ -70,7 +70,7 @@ func (in *Info) ItemName(i int) string {
 	return "item " + strconv.Itoa(i)
 }
 
-// UserName is the user's identifier, or its number if there are no identifiers.
+// UserName is the user's identifier, or its number in a set without identifiers.
 func (in *Info) UserName(u int) string {
 	if in.UserID != nil {
 		return in.UserID[u]

@@ -107,7 +107,7 @@ func TestTheOrderOfDayAndMonthIsDetected(t *testing.T) {
 		{"compact", "", "u: b@952041600 a@955065600\n", "times: YYYYMMDD", []string{"20000407", "20000303"}},
 		{"numbers", "number", "u: b@20000303 a@20000407\n", "", []string{"20000407", "20000303"}},
 		{
-			"zones", "", "u: b@951951600 a@952041600\n", "times: ISO 8601, UTC if there is no zone",
+			"zones", "", "u: b@951951600 a@952041600\n", "times: ISO 8601, UTC without a zone",
 			[]string{"2000-03-03 00:00", "2000-03-02T00:00:00+01:00"},
 		},
 		{"fractions", "", "u: b@952041600 a@952041600\n", "times: ISO 8601, no zone: UTC", []string{

@@ -262,7 +262,7 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 		{
 			"name without header", "1 2\n",
 			Options{Columns: "user=a,item=b", Header: "no"},
-			`u.data: found "user=a,item=b", expected columns by number, because there is no header`,
+			`u.data: found "user=a,item=b", expected columns by number, because the file has no header`,
 		},
 		{
 			"narrow header", "uid app\n1 2\n",

@@ -183,7 +183,7 @@ func (y *layout) findHeader(opt Options, spec []column, rows [][][]byte) *InputE
 		y.header = true
 	case "no":
 		if byName(spec) {
-			return &InputError{Found: opt.Columns, Expected: "columns by number, because there is no header"}
+			return &InputError{Found: opt.Columns, Expected: "columns by number, because the file has no header"}
 		}
 	case "", "auto":
 		y.header = byName(spec) || y.looksNamed(spec, rows)

@@ -12,7 +12,7 @@ const outShare = 0.2
 // holdOut draws the users held out of training.
 func (s *Split) holdOut() { s.heldOut = s.draws(outShare) }
 
-// NewUsers returns, for each user, whether it is held out of training and measured separately; nil if there are no
+// NewUsers returns, for each user, whether it is held out of training and measured separately; nil without
 // such users.
 func (s *Split) NewUsers() []bool { return s.newUsers }
 

@@ -22,7 +22,7 @@ type KnownSet struct {
 
 	variants  []variant
 	extra     []string                        // files that add titles, genres and attributes
-	readExtra func(dir *folder, s *Set) error // reads the extra files; nil if there are none
+	readExtra func(dir *folder, s *Set) error // reads the extra files; nil without extra files
 }
 
 // Archive is a zip file that the owner offers for download. It is the zero value if the owner requires people to
@@ -107,7 +107,7 @@ func (k KnownSet) missing(file string) error {
 	return &MissingFileError{Name: k.Name, File: path.Join(k.Folder, file), Hint: hint}
 }
 
-// Open reads a known set from its folder in fsys, or from the root of fsys if there is no such folder. Files may be
+// Open reads a known set from its folder in fsys, or from the root of fsys if the folder is missing. Files may be
 // gzip, with or without ".gz" in the name. opt overrides the set's own format and filters; an empty or "auto" header
 // overrides nothing, and MinRows of 1 keeps every user.
 func Open(fsys fs.FS, name string, opt Options) (*Set, error) {

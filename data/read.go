@@ -77,7 +77,7 @@ func load(name string, parts []part, how reading, limit int) (*Set, error) {
 	return l.finish()
 }
 
-// table is the rows in the file's order. value and time are nil if there is no such column.
+// table is the rows in the file's order. value and time are nil if the file lacks the column.
 type table struct {
 	user, item []uint32
 	value      []float32

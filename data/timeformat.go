@@ -164,7 +164,7 @@ func (d *dateColumn) describe(format timeFormat) string {
 	}
 	switch {
 	case d.zoned && d.local:
-		out += ", UTC if there is no zone"
+		out += ", UTC without a zone"
 	case d.local:
 		out += ", no zone: UTC"
 	}

@@ -80,7 +80,8 @@ func midnight(year, month, day []byte) (int64, bool) {
 	return n * secondsPerDay, ok
 }
 
-// daysSince1970 is the number of a day of the Gregorian calendar; false if there is no such day in the years 1 to 9999.
+// daysSince1970 counts the days from 1970-01-01 to a day of the Gregorian calendar. It is false if the date is invalid
+// or outside the years 1 to 9999.
 func daysSince1970(y, m, d int64) (int64, bool) {
 	if y < 1 || y > 9999 || m < 1 || m > 12 || d < 1 || d > monthDays[m-1] {
 		return 0, false

@@ -23,7 +23,7 @@ type shown struct {
 	conflict []bool // by item: a later row has another title
 }
 
-// add notes the title and the genres of a row; the columns are negative if there are none.
+// add notes the title and the genres of a row; the number of a missing column is negative.
 func (s *shown) add(item uint32, f [][]byte, titleAt, genresAt int) {
 	if titleAt >= 0 {
 		s.title = grow(s.title, item)

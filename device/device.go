@@ -59,7 +59,7 @@ type Options struct {
 	Eligible func() (ok bool, reason string)
 
 	// Source replaces the recorded events of a simulated device: it sets Train, Rating, Rows and Hide
-	// of a task, and returns the held-out item, if there is one. Nil means the events of Add.
+	// of a task, and returns the held-out item, if any. Nil means the events of Add.
 	Source func(t *local.Task) (heldOut uint32, ok bool)
 	// DeviceID asks for a device ID; nil means any.
 	DeviceID *uint32

@@ -99,7 +99,7 @@ func byTime(a, b Event) int {
 // source is the training data of a device.
 type source interface {
 	// fill sets Train, Rating, Rows and Hide of a task, with indices in the catalogue, and returns
-	// the held-out item, if there is one. The slices still belong to the source.
+	// the held-out item, if any. The slices still belong to the source.
 	fill(c *catalogue, t *local.Task) (heldOut uint32, ok bool)
 }
 

@@ -161,7 +161,7 @@ func (w *Workspace) privateState(r *record, run []byte) (local.State, error) {
 }
 
 // prepare fills the local task of a device with training data from src, and checks it. It returns
-// the held-out item, if there is one.
+// the held-out item, if any.
 func (w *Workspace) prepare(src source, r *record, round int) (*local.Task, uint32, bool, error) {
 	id := r.DeviceID
 	t := &local.Task{Device: id, Round: round}

@@ -45,7 +45,8 @@ func TestExtremeNumbersOfAPolicyAreRefusedBeforeARelease(t *testing.T) {
 	}
 }
 
-// tryExtreme builds a policy with one number replaced and draws its noise. It returns whether there is one.
+// tryExtreme builds a policy with one number replaced and draws its noise. It returns whether the
+// policy is valid.
 func tryExtreme(t *testing.T, base, key, value string) bool {
 	t.Helper()
 	var words []string

@@ -70,7 +70,7 @@ func Repeats(raw []uint32, tab []int32, row uint32, dst []uint32) ([]uint32, int
 }
 
 // EqualInFours returns the index of the first number of the first group of four with equal
-// members, or len(xs) if there is none. Groups begin at multiples of four; a short last one counts
+// members, or len(xs) if every group has distinct members. Groups begin at multiples of four; a short last one counts
 // as distinct.
 func EqualInFours(xs []uint32) int {
 	lo := equalInFoursSIMD(xs)

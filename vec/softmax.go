@@ -43,7 +43,7 @@ func exp(x float32) float32 {
 	return math.Float32frombits(math.Float32bits(p) + math.Float32bits(t)<<23)
 }
 
-// Max returns the largest element, ignoring NaN, or -Inf if there is none.
+// Max returns the largest element, ignoring NaN, or -Inf if a is empty or all NaN.
 func Max(a []float32) float32 {
 	var p [Lanes]float32
 	for l := range p {

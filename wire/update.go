@@ -198,7 +198,7 @@ func (r *run) check(zeros int, maxValue int64) (int, error) {
 }
 
 // CheckNorm checks that the norm of an update is within its bound, and that the clipping bit, the last
-// number if there is one, is valid. ReadUpdate must have checked the update. Updates with noise have no
+// number of updates that carry it, is valid. ReadUpdate must have checked the update. Updates with noise have no
 // bound and pass.
 func CheckNorm(b []byte, numbers int, bound *pb.Bound) error {
 	p, err := DecodeBound(bound)

@@ -43,7 +43,7 @@ The newest item is held out of training, to measure the recommendations; it join
 arrives. tacit device add and undo change the history, even while the device runs. Methods with
 features also learn from the owner's (--features, which replaces all earlier ones) and from those of
 each event, which are further columns of the history file. The coordinator says which features
-exist; an unset one counts as the category "unknown" if there is one, and is required otherwise.
+exist; an unset one counts as the category "unknown" if the feature has it, and is required otherwise.
 
 The state file is encrypted with a passphrase (--passphrase, $TACIT_PASSPHRASE or --passphrase-file)
 or with a key in the system's keyring (--keyring); otherwise only its file mode protects it. It
@@ -75,7 +75,7 @@ func (a *app) deviceCmd() *cobra.Command {
 	fl.StringVarP(&f.data, "data", "d", "", "data set whose --user this device plays")
 	fl.StringVar(&f.user, "user", "", "user of the data set")
 	dataDirFlag(c.Flags(), &f.dataDir)
-	fl.BoolVar(&f.once, "once", false, "check in once, do the task if there is one, and stop")
+	fl.BoolVar(&f.once, "once", false, "check in once, do the assigned task, if any, and stop")
 	fl.BoolVar(&f.deterministic, "deterministic", false, "accept a run with public randomness; never with a real "+
 		"history")
 	oldFlag(fl, "rehearsal", "deterministic")

@@ -21,7 +21,7 @@ const settingsText = `A run has settings (tacit run --help --all), and its metho
 Sources further down override those above:
 
   1. built-in defaults, then the method's own
-  2. a preset of the method, data set and protocol: yours if there is one, otherwise the built-in one
+  2. a preset of the method, data set and protocol: yours if it exists, otherwise the built-in one
   3. the smallest number of interactions per user that the data set or protocol requires (min-rows)
   4. a TOML file, with the method's parameters under [params]: tacit run CONFIG.toml
   5. environment variables: TACIT_ROUNDS=50, TACIT_EVAL_EVERY=5

@@ -105,7 +105,7 @@ func files(t *testing.T, dir string) []string {
 	return out
 }
 
-// quickDir is a folder in memory where there is one: nothing here is about the disk.
+// quickDir is a folder in memory, if the system has one: these tests do not depend on the disk.
 func quickDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "tacit-store-")

@@ -71,7 +71,7 @@ func appendFrame(dst []byte, f *frame) []byte {
 	return append(dst, f.sum[:]...)
 }
 
-// frameLen reads the length of the frame at the beginning of b; 0 if there is no frame.
+// frameLen reads the length of the frame at the beginning of b; 0 if b does not begin with a valid header.
 func frameLen(b []byte) int {
 	if len(b) < frameSize || string(b[:4]) != magic {
 		return 0

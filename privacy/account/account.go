@@ -169,7 +169,7 @@ func (e Event) nothing() bool {
 }
 
 // multiplier is the noise multiplier of the plain Gaussian that the event is equivalent to,
-// if there is one.
+// if any.
 func (e Event) multiplier() (float64, bool) {
 	switch {
 	case e.Mechanism == Gaussian && e.Q == 1:

@@ -86,7 +86,7 @@ func (p *Plan) precision(slot int) int64 {
 }
 
 // smallest returns the smallest integer below p.most with which that many digits have the
-// precision; 0 if there is none.
+// precision; 0 if no such integer exists.
 func (p *Plan) smallest(precision int64, digits int) int64 {
 	low, high := int64(1), p.most
 	for low < high {

@@ -16,7 +16,7 @@ import (
 // ErrBudgetSpent says that the privacy budget does not cover another round.
 var ErrBudgetSpent = errors.New("the privacy budget is spent")
 
-// Affords reports whether the privacy budget, if there is one, covers the given rounds, from
+// Affords reports whether the privacy budget, if any, covers the given rounds, from
 // 0, and that many releases of metrics.
 func (e *Engine) Affords(metrics int, rounds ...int) (bool, error) {
 	g := e.Stack

@@ -56,7 +56,7 @@ func (c *canvas) open(tag, class string, xy ...any) {
 	}
 }
 
-// end closes an element, with a tooltip if there is one.
+// end closes an element, with the tooltip tip unless tip is empty.
 func (c *canvas) end(tag, tip string) {
 	if tip == "" {
 		c.b.WriteString("/>")

@@ -222,8 +222,8 @@ func (b *Board) addTable(set, protocol string, opened map[string]data.Source) er
 	return nil
 }
 
-// missingFeatures says which features a method requires and the data lacks; it is empty if there
-// are none.
+// missingFeatures says which features a method requires and the data lacks; it is empty if
+// the data has them all.
 func missingFeatures(c *Cell, split *data.Split) string {
 	m, ok := method.As[method.Featured](c.spec.Params)
 	if c.Reference || !ok {

@@ -84,9 +84,8 @@ func Page(e method.Entry) (string, error) {
 		b.WriteString(".\n")
 	}
 	if len(e.Grid) > 0 {
-		fmt.Fprintf(&b, "\nIf there is no preset and you set none of these keys, a run uses the best on validation "+
-			"items "+
-			"of: `%s`.\n", strings.Join(e.Grid, "`, `"))
+		fmt.Fprintf(&b, "\nWithout a preset, and if you set none of these keys, a run uses the best on validation "+
+			"items of: `%s`.\n", strings.Join(e.Grid, "`, `"))
 	}
 	if err := writePresets(&b, e); err != nil {
 		return "", err

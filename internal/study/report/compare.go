@@ -38,8 +38,8 @@ func comparisonRow(c result.Comparison, name string) []any {
 	}
 }
 
-// againstBase is the table of the rows that were tested against the row that they are a variant of; nil if there
-// are none.
+// againstBase is the table of the rows that were tested against the row that they are a variant of; nil
+// without such rows.
 func againstBase(rows []result.ParityRow) *Table {
 	t := &Table{Header: []string{
 		"method", "metric", "base", "value", "difference in points", "95% interval", "p",

@@ -63,7 +63,7 @@ func (r *row) scores() spreads {
 	return spreadsOf(all)
 }
 
-// newUserScores returns the scores of users held out of training; false if there are none.
+// newUserScores returns the scores of users held out of training; false if no run has them.
 func (r *row) newUserScores() (s spreads, told bool) {
 	var all []result.Scores
 	for _, run := range r.runs {

@@ -29,7 +29,7 @@ type Result struct {
 	Valid        metrics.Summary       `json:"valid"`
 	Test         metrics.Summary       `json:"test"`
 	NewUsers     *NewUsers             `json:"new_users,omitempty"`
-	BestOnTest   *BestOnTest           `json:"chosen_on_test,omitempty"` // set only if there is no validation set
+	BestOnTest   *BestOnTest           `json:"chosen_on_test,omitempty"` // set only without a validation set
 	References   map[string]*Reference `json:"references"`               // popularity, ease, local, memoriser
 	LeakMeasured *LeakMeasured         `json:"leak_measured"`
 	Preset       *string               `json:"preset"`

@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional, Sequence
 
 
 class TacitError(Exception):
-    """A command of tacit failed. ``hint`` is the next step, if there is one."""
+    """A command of tacit failed. ``hint`` is the next step, or empty."""
 
     def __init__(self, message: str, hint: str = "", code: str = "failed", exit_code: int = 1):
         super().__init__(message + ("\n" + hint if hint else ""))

@@ -81,7 +81,7 @@ class Progress:
 
 
 def _last_line(path: Path) -> bytes:
-    """Return the last complete line of a file; empty if there is none."""
+    """Return the last complete line of a file; empty if the file has no complete line."""
     try:
         with path.open("rb") as f:
             f.seek(0, 2)
