@@ -99,11 +99,10 @@ func (d *Device) checkNumbers(m *pb.Manifest) error {
 			continue
 		}
 		data, err := d.stored(b)
-		if err == nil {
-			err = wire.CheckFinite(data)
-		}
 		if limit := v.plan.Slots[i].Limit; err == nil && limit > 0 {
 			err = wire.CheckLimit(data, limit)
+		} else if err == nil {
+			err = wire.CheckFinite(data)
 		}
 		if err != nil {
 			return fmt.Errorf("model version %d is refused, slot %d: %w", m.Version, i, err)

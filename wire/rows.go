@@ -39,11 +39,15 @@ func ReadRows(b []byte, dst []float32, rows, dim, stride int) error {
 	return nil
 }
 
-// CheckLimit reports the first number of encoded rows that exceeds a magnitude. Numbers must be finite.
+// CheckLimit reports the first number of encoded rows that is not finite or exceeds a magnitude.
 func CheckLimit(b []byte, most float64) error {
+	most = min(most, math.MaxFloat32)
 	for i := 0; i+4 <= len(b); i += 4 {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(b[i:]))
 		if !(math.Abs(float64(x)) <= most) {
+			if notFinite(b[i:i+4]) == 0 {
+				return fmt.Errorf("number %d is %g: must be finite", i/4, x)
+			}
 			return fmt.Errorf("number %d is %.3g: must be at most %.3g in magnitude", i/4, x, most)
 		}
 	}
