@@ -23,6 +23,7 @@ import (
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
+	"github.com/tacit-rec/tacit/privacy/account"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -158,7 +159,7 @@ func OpenWith(registry *method.Registry, dir, dataDir string) (*Result, error) {
 		return nil, message(err)
 	}
 	r := &Result{run: s.Run, source: s.Source}
-	return r, r.describe(s.Result)
+	return r.describe(s.Result, s.Run.Spent)
 }
 
 // Run trains a method on the data and evaluates it. If ctx is done, it stops after the
@@ -219,19 +220,22 @@ func Run(ctx context.Context, d *Data, c Config) (*Result, error) {
 	if err != nil {
 		return nil, stopped(ctx, err)
 	}
-	return r, r.describe(got)
+	return r.describe(got, r.run.Spent)
 }
 
-// describe sets the exported fields.
-func (r *Result) describe(got *result.Result) error {
+// describe sets the exported fields and returns r, or nil if the privacy budget that was spent cannot be computed.
+func (r *Result) describe(got *result.Result, spent func() (account.Result, bool, error)) (*Result, error) {
 	r.Method, r.Data, r.Protocol, r.Seed = got.Method, got.Dataset, got.Protocol, got.Seed
 	r.Leaks, r.Round = got.Leaks, got.SelectedRound
 	r.Sampled, r.Full = Metrics(got.Test.Sampled), Metrics(got.Test.Full)
-	spent, private, err := r.run.Spent()
-	if err == nil && private {
-		r.Epsilon, r.Delta = spent.Epsilon, spent.Delta
+	budget, private, err := spent()
+	if err != nil {
+		return nil, fmt.Errorf("the privacy budget that the run spent: %w", err)
 	}
-	return err
+	if private {
+		r.Epsilon, r.Delta = budget.Epsilon, budget.Delta
+	}
+	return r, nil
 }
 
 func roundOf(e sim.Event, rounds int) Round {
