@@ -143,6 +143,30 @@ func TestFiguresAreTheSameForAnyNumberOfWorkersAndAfterAResume(t *testing.T) {
 	}
 }
 
+// tacit run --resume does not repeat --no-figures: the folder holds it.
+func TestAResumedRunWithoutFiguresHasNone(t *testing.T) {
+	dir, j := drawn(t, "method=fedmf", "rounds=2")
+	j.Figures = false
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	j.OnEvent = func(e Event) {
+		if ev, ok := e.(RoundEnded); ok && ev.Round == 1 {
+			cancel()
+		}
+	}
+	var s *Stopped
+	if _, err := j.Run(ctx); !errors.As(err, &s) {
+		t.Fatalf("error is %v, want Stopped", err)
+	}
+	j.Resume, j.Figures, j.OnEvent = true, true, nil
+	if _, err := j.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if load(t, dir).Figures != nil {
+		t.Error("the run was started without figures, and has them after a resume")
+	}
+}
+
 func TestOnlyTheFirstSeedHasFigures(t *testing.T) {
 	dir, j := drawn(t, "seeds=2")
 	if _, err := j.RunSeeds(context.Background()); err != nil {

@@ -14,18 +14,25 @@ func environ(j *Job) map[string]any {
 	return map[string]any{
 		"version": j.Version, "commit": j.Commit, "go": runtime.Version(),
 		"os": runtime.GOOS, "arch": runtime.GOARCH, "cpu": CPU(), "cores": runtime.NumCPU(), "jobs": j.Jobs,
-		"data_hash": j.Source.Info().Hash, "references": !j.NoReferences,
+		"data_hash": j.Source.Info().Hash, "references": !j.NoReferences, "figures": j.Figures,
 	}
 }
 
-// readEnviron takes from the run folder of a resumed run whether it skips the reference rows.
+// readEnviron takes from the run folder of a resumed run whether it skips the reference rows and the figures.
 func (j *Job) readEnviron(dir string) {
 	var env struct {
 		References *bool `json:"references"`
+		Figures    *bool `json:"figures"`
 	}
 	b, err := os.ReadFile(filepath.Join(dir, envFile))
-	if err == nil && json.Unmarshal(b, &env) == nil && env.References != nil && !*env.References {
+	if err != nil || json.Unmarshal(b, &env) != nil {
+		return
+	}
+	if env.References != nil && !*env.References {
 		j.NoReferences = true
+	}
+	if env.Figures != nil && !*env.Figures {
+		j.Figures = false
 	}
 }
 
