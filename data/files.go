@@ -12,6 +12,11 @@ type Input struct {
 	Table Table
 }
 
+// Read reads the file by itself. Options.Sep and Options.Header do not apply to a table.
+func (in Input) Read(opt Options) (*Set, error) {
+	return load(in.Name, []part{in.part(trainPart)}, reading{Options: opt, notes: true}, maxRows)
+}
+
 func (in Input) part(kind uint8) part {
 	return part{r: in.Text, rows: in.Table, file: in.Name, kind: kind}
 }

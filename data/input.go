@@ -16,11 +16,6 @@ type Table interface {
 	Next() ([][]byte, error)
 }
 
-// ReadTable is Read for a table. Options.Sep and Options.Header do not apply.
-func ReadTable(t Table, name string, opt Options) (*Set, error) {
-	return load(name, []part{{rows: t, file: name}}, reading{Options: opt, notes: true}, maxRows)
-}
-
 // input is one part of a set while it is read.
 type input interface {
 	// next returns the fields of the next row, at least width, or io.EOF.

@@ -46,13 +46,11 @@ func ReadData(s *Settings, text []byte, name string) (data.Source, error) {
 		return nil, AsInput(errors.New("--test-file requires a train file, and the data is a text"),
 			"pass the train file with -d FILE")
 	}
-	var set *data.Set
 	in, err := inputOf(bytes.NewReader(text), int64(len(text)), name)
-	if err == nil && in.Table != nil {
-		set, err = data.ReadTable(in.Table, name, opt)
-	} else if err == nil {
-		set, err = data.Read(in.Text, name, opt)
+	if err != nil {
+		return nil, err
 	}
+	set, err := in.Read(opt)
 	if err != nil {
 		return nil, AsInput(err, "")
 	}
@@ -198,12 +196,9 @@ func openFiles(s *Settings, opt data.Options) (data.Source, error) {
 	}
 	var set *data.Set
 	var err error
-	switch {
-	case s.TestFile == "" && in[0].Table != nil:
-		set, err = data.ReadTable(in[0].Table, in[0].Name, opt)
-	case s.TestFile == "":
-		set, err = data.Read(in[0].Text, in[0].Name, opt)
-	default:
+	if s.TestFile == "" {
+		set, err = in[0].Read(opt)
+	} else {
 		set, err = data.ReadFiles(data.Files{Train: in[0], Valid: in[1], Test: in[2]}, opt)
 	}
 	if err != nil {
