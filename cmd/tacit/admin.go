@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 const adminLong = `
@@ -166,7 +167,7 @@ func writeStatus(out io.Writer, s *coordinator.Status) error {
 		} else if s.Expected > 0 {
 			line("round", "%d of %d reports", s.Counted, s.Expected)
 		}
-		line("catalogue", "%s, version %d", count(s.Items, "item"), s.Catalogue)
+		line("catalogue", "%s, version %d", format.Plural(s.Items, "item"), s.Catalogue)
 		line("privacy", "%s", s.Policy)
 		if s.Delta != nil {
 			line("spent", "%s", budgetText(&s.Budget))

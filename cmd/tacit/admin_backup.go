@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 const backupLong = `
@@ -159,7 +160,7 @@ func (f *follower) ship(ctx context.Context, s *coordinator.Status) error {
 	if _, err := receive(f.dir, func(w io.Writer) error { return f.admin.Backup(ctx, w, o) }); err != nil {
 		return err
 	}
-	f.progress("shipped: version %d, %s of the ledger", s.Version, count(s.LedgerLines, "line"))
+	f.progress("shipped: version %d, %s of the ledger", s.Version, format.Plural(s.LedgerLines, "line"))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 func (a *app) adminToken() *cobra.Command {
@@ -22,7 +23,7 @@ func (a *app) adminToken() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.progress("%s can enrol with this token within %s:", count(uses, "device"), count(hours, "hour"))
+			a.progress("%s can enrol with this token within %s:", format.Plural(uses, "device"), format.Plural(hours, "hour"))
 			return a.resultLine(map[string]any{"token": token, "uses": uses, "hours": hours}, "%s", token)
 		})
 	c.Flags().Uint32Var(&uses, "uses", 1, "devices that can enrol with the token")
@@ -48,7 +49,7 @@ func (a *app) adminDeviceCommand(use, short, done string,
 			if err != nil {
 				return err
 			}
-			return a.changed(s, "device %d %s; %s left", n, done, count(s.Active, "active device"))
+			return a.changed(s, "device %d %s; %s left", n, done, format.Plural(s.Active, "active device"))
 		})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/coordinator"
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 func (a *app) adminOperators() *cobra.Command {
@@ -134,6 +135,6 @@ func writeAudit(out io.Writer, log *coordinator.Audit) error {
 	if !log.OK {
 		state = log.Damage
 	}
-	_, err := fmt.Fprintf(out, "%s: %s\n", count(log.Lines, "line"), state)
+	_, err := fmt.Fprintf(out, "%s: %s\n", format.Plural(log.Lines, "line"), state)
 	return err
 }

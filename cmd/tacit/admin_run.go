@@ -15,6 +15,7 @@ import (
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 func (a *app) adminBegin() *cobra.Command {
@@ -70,7 +71,7 @@ does not name; --dp none ends the privacy guarantee.`,
 			return err
 		}
 		return a.changed(s, "started run %d of %s: its rounds begin when %s or more are active", s.RunNumber, s.Name,
-			count(s.Devices, "device"))
+			format.Plural(s.Devices, "device"))
 	}
 	return c
 }
@@ -140,7 +141,7 @@ func (a *app) adminEnd() *cobra.Command {
 			if !s.State.Over() {
 				return a.changed(s, "run %d ends after %s", s.RunNumber, inProgress(s))
 			}
-			return a.changed(s, "run %d ended after %s: %s", s.RunNumber, count(s.Round, "round"), s.Message)
+			return a.changed(s, "run %d ended after %s: %s", s.RunNumber, format.Plural(s.Round, "round"), s.Message)
 		})
 }
 

@@ -181,7 +181,7 @@ func (p *privacyCard) write(w io.Writer) {
 		where = " in a round with the mean budget"
 	}
 	fmt.Fprintf(w, "          %s noise of %.5g times the sensitivity%s; updates clipped to %.4g; %s; %s\n",
-		p.Mechanism, p.Noise, where, p.Clip, sampler, count(p.Rounds, "round"))
+		p.Mechanism, p.Noise, where, p.Clip, sampler, format.Plural(p.Rounds, "round"))
 	fmt.Fprintf(w, "          stages: %s on the device; %s at the coordinator\n", strings.Join(p.Device, ", "),
 		strings.Join(p.Then, ", "))
 	for _, c := range p.Caveats {
@@ -282,8 +282,8 @@ func card(w io.Writer, e experiment.Started) {
 	if !e.Job.NoReferences {
 		more += ", plus the reference rows (--no-references skips them)"
 	}
-	fmt.Fprintf(w, "estimate  %s, about %s of memory and %s%s\n", count(c.Rounds, "round"), size(float64(c.Memory)),
-		roughly(c.Seconds), more)
+	fmt.Fprintf(w, "estimate  %s, about %s of memory and %s%s\n", format.Plural(c.Rounds, "round"),
+		size(float64(c.Memory)), roughly(c.Seconds), more)
 }
 
 // splitText says in words how the user chose to split the data; empty if the protocol splits it.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/internal/rpc"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
@@ -71,7 +72,7 @@ func writeDeviceStatus(w io.Writer, about *device.About, path string) error {
 	if about.Coordinator != "" {
 		add("coordinator", "%s", stateText(about.Coordinator))
 	}
-	add("history", "%s", count(about.Events, "event"))
+	add("history", "%s", format.Plural(about.Events, "event"))
 	if about.ModelVersion == 0 {
 		add("model", "none yet; tacit device --once downloads one")
 	} else {
@@ -106,8 +107,8 @@ func deviceName(about *device.About) string {
 // tallyText says what the device itself counted since it enrolled.
 func tallyText(about *device.About) string {
 	y := about.Tally
-	text := fmt.Sprintf("%s and %s in %s of %s", count(y.Reports, "report"), count(y.Evaluations, "evaluation"),
-		count(y.Rounds, "released round"), count(y.Runs, "run"))
+	text := fmt.Sprintf("%s and %s in %s of %s", format.Plural(y.Reports, "report"),
+		format.Plural(y.Evaluations, "evaluation"), format.Plural(y.Rounds, "released round"), format.Plural(y.Runs, "run"))
 	if y.Epsilon > 0 {
 		text += fmt.Sprintf("; epsilon %.3g at delta %.3g", y.Epsilon, y.Delta)
 	}
@@ -115,17 +116,17 @@ func tallyText(about *device.About) string {
 		text += ", perhaps more: the device has missed some"
 	}
 	if y.Resets > 0 {
-		text += fmt.Sprintf(", with %s of the budget", count(y.Resets, "reset"))
+		text += fmt.Sprintf(", with %s of the budget", format.Plural(y.Resets, "reset"))
 	}
 	if y.Epsilon > 0 && y.Unprotected > 0 {
-		text += fmt.Sprintf("; %s had no differential privacy", count(y.Unprotected, "round"))
+		text += fmt.Sprintf("; %s had no differential privacy", format.Plural(y.Unprotected, "round"))
 	}
 	return text
 }
 
 // writeLog prints a device's log for its owner.
 func writeLog(w io.Writer, about *device.About, path string) error {
-	fmt.Fprintf(w, "%s\n%s in the history, model version %d\n", deviceName(about), count(about.Events, "event"),
+	fmt.Fprintf(w, "%s\n%s in the history, model version %d\n", deviceName(about), format.Plural(about.Events, "event"),
 		about.ModelVersion)
 	if about.ModelVersion > 0 {
 		fmt.Fprintf(w, "downloaded %d bytes for model version %d; %d bytes in total\n", about.DownloadedBytes,
@@ -148,7 +149,7 @@ func writeLog(w io.Writer, about *device.About, path string) error {
 		}
 		t.Rows = append(t.Rows, logRow(e))
 	}
-	t.Notes = []string{fmt.Sprintf("%s, %d bytes in total. State file: %s.", count(sent, "report"), bytes, path)}
+	t.Notes = []string{fmt.Sprintf("%s, %d bytes in total. State file: %s.", format.Plural(sent, "report"), bytes, path)}
 	if sent > 0 {
 		t.Notes = append(t.Notes, "Privacy guarantee of the newest report: "+last.Policy+". "+last.Guarantee+".")
 	}
@@ -227,7 +228,7 @@ func (a *app) deviceAdd() *cobra.Command {
 			}
 			return a.result(map[string]any{"added": len(words), "events": about.Events, "unknown": unknown},
 				func(w io.Writer) error {
-					fmt.Fprintf(w, "added %s; the history now has %d.\n", count(len(words), "event"), about.Events)
+					fmt.Fprintf(w, "added %s; the history now has %d.\n", format.Plural(len(words), "event"), about.Events)
 					for _, id := range unknown {
 						fmt.Fprintf(w, "item %s is not in the catalogue; it counts as soon as the catalogue has it\n",
 							id)
@@ -310,7 +311,7 @@ func (a *app) confirmForget(d *device.Device, path string, yes bool) error {
 		return err
 	}
 	what := fmt.Sprintf("%s: this deletes the key, the private state and %s for good", path,
-		count(about.Events, "event"))
+		format.Plural(about.Events, "event"))
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return input(errors.New(what), "confirm with: tacit device forget --yes --state "+path)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rows"
 	"github.com/tacit-rec/tacit/internal/statefile"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/param"
 )
 
@@ -203,7 +204,7 @@ func (f *deviceFlags) userHistory() ([]device.Event, map[string]string, error) {
 	}
 	if u < 0 {
 		return nil, nil, input(fmt.Errorf("unknown user %q in %s", f.user, f.data), fmt.Sprintf("it has %s, such as %s",
-			count(src.Users(), "user"), info.UserName(0)))
+			format.Plural(src.Users(), "user"), info.UserName(0)))
 	}
 	var h data.History
 	src.History(u, &h)

@@ -227,7 +227,7 @@ func (r *fleetResult) text(out io.Writer) error {
 		spent = fmt.Sprintf("; epsilon %s spent", format.Epsilon(*r.Epsilon))
 	}
 	_, err := fmt.Fprintf(out, "%s trained %s; %s counted, %d too late; %.1f MB sent; model version %d%s\n",
-		count(r.Enrolled, "device"), count(r.Trained, "time"), count(r.Counted, "report"), r.Closed,
+		format.Plural(r.Enrolled, "device"), format.Plural(r.Trained, "time"), format.Plural(r.Counted, "report"), r.Closed,
 		float64(r.Bytes)/1e6, r.Model, spent)
 	return err
 }
@@ -307,5 +307,6 @@ func fleetLine(ctx context.Context, f *fleet.Fleet, flags *fleetFlags) string {
 	}
 	s := f.Stats()
 	return fmt.Sprintf("model version %d  %s  %s counted  %.1f MB uploaded  %s retried", s.Model,
-		count(s.Enrolled, "device"), count(s.Counted, "report"), float64(s.Bytes)/1e6, count(s.Errors, "call"))
+		format.Plural(s.Enrolled, "device"), format.Plural(s.Counted, "report"), float64(s.Bytes)/1e6,
+		format.Plural(s.Errors, "call"))
 }

@@ -443,7 +443,7 @@ func (t *chaosResult) text(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "%s on %s, %s, %s, %s, %.1f s\nacknowledged %d, counted %d, "+
 		"duplicated %d, lost %d%s; ledger ok %v%s; %d syncs since the last start (always: %v)\n%s\n",
-		t.Method, t.Dataset, count(t.Devices, "device"), count(t.Rounds, "round"),
+		t.Method, t.Dataset, format.Plural(t.Devices, "device"), format.Plural(t.Rounds, "round"),
 		faults, t.Seconds, t.Acked, t.Counted, t.Duplicated, t.Lost, late,
 		t.LedgerOK, spent, t.Syncs, t.SyncAlways, verdict)
 	return err

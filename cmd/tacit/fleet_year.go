@@ -43,7 +43,7 @@ func (a *app) liveDays(ctx context.Context, spec *experiment.Spec, f *fleetFlags
 	if a.format != "json" && !a.quiet {
 		y.Progress = func(day int, version uint64, left int) {
 			if day%30 == 0 {
-				fmt.Fprintf(a.err, "day %d: version %d, %s left\n", day, version, count(left, "device"))
+				fmt.Fprintf(a.err, "day %d: version %d, %s left\n", day, version, format.Plural(left, "device"))
 			}
 		}
 	}
@@ -63,9 +63,9 @@ func (a *app) liveDays(ctx context.Context, spec *experiment.Spec, f *fleetFlags
 var errDays = errors.New("the privacy budget of a device is wrong, or a run is missing")
 
 func writeDays(w io.Writer, t *fleet.DaysResult) error {
-	fmt.Fprintf(w, "%s, %s at any time, %d joined, %d left; %s, version %d, %s, %.1f s\n", count(t.Days, "day"),
-		count(t.Devices, "device"), t.Joined, t.Left, count(t.Runs, "run"), t.Version, count(t.Reports, "report"),
-		t.Seconds)
+	fmt.Fprintf(w, "%s, %s at any time, %d joined, %d left; %s, version %d, %s, %.1f s\n", format.Plural(t.Days, "day"),
+		format.Plural(t.Devices, "device"), t.Joined, t.Left, format.Plural(t.Runs, "run"), t.Version,
+		format.Plural(t.Reports, "report"), t.Seconds)
 	if t.Epsilon != nil {
 		fmt.Fprintf(w, "epsilon %s spent, at most %s by one device; of %d budgets, composed independently, %d differ\n",
 			format.Epsilon(*t.Epsilon), format.Epsilon(*t.MaxEpsilon), t.Checked, len(t.Wrong))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/internal/pb"
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 func (a *app) adminItems() *cobra.Command {
@@ -41,10 +42,10 @@ func (a *app) adminItems() *cobra.Command {
 			return a.result(r, func(w io.Writer) error {
 				more := ""
 				if r.Waiting > 0 {
-					more = fmt.Sprintf("; %s from before also waiting", count(r.Waiting, "item"))
+					more = fmt.Sprintf("; %s from before also waiting", format.Plural(r.Waiting, "item"))
 				}
 				_, err := fmt.Fprintf(w, "added %s and changed %d, from the next round on (catalogue version %d%s)\n",
-					count(r.Added, "item"), r.Changed, r.Version, more)
+					format.Plural(r.Added, "item"), r.Changed, r.Version, more)
 				return err
 			})
 		})

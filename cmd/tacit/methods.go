@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/methoddoc"
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/methods"
@@ -116,7 +117,7 @@ func (a *app) docsCmd() *cobra.Command {
 					return err
 				}
 			}
-			a.progress("wrote %s to %s", count(len(all), "page"), dir)
+			a.progress("wrote %s to %s", format.Plural(len(all), "page"), dir)
 			return nil
 		},
 	}

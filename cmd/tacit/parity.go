@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/internal/study/reproduce"
 	"github.com/tacit-rec/tacit/internal/study/result"
@@ -42,7 +43,7 @@ func (a *app) parityCmd() *cobra.Command {
 					return err
 				}
 			}
-			a.progress("wrote %s to %s", count(len(rows), "row"), out)
+			a.progress("wrote %s to %s", format.Plural(len(rows), "row"), out)
 			return nil
 		},
 	}
@@ -116,7 +117,7 @@ func (a *app) printPartial(rows []result.ParityRow) {
 		return
 	}
 	if report.ParityText(a.out, rows) == nil {
-		fmt.Fprintf(a.out, "\nInterrupted: %s finished, and the tables are incomplete.\n", count(len(rows), "cell"))
+		fmt.Fprintf(a.out, "\nInterrupted: %s finished, and the tables are incomplete.\n", format.Plural(len(rows), "cell"))
 	}
 }
 

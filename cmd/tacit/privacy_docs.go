@@ -11,6 +11,7 @@ import (
 
 	"github.com/tacit-rec/tacit/internal/atomicfile"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/privacycost"
 )
 
@@ -53,7 +54,7 @@ func (a *app) privacyDocsCmd() *cobra.Command {
 			if err := writePrivacyDocs(out, rows, measured, baselines); err != nil {
 				return err
 			}
-			a.progress("wrote %s to %s", count(len(measured), "row"), out)
+			a.progress("wrote %s to %s", format.Plural(len(measured), "row"), out)
 			return nil
 		},
 	}

@@ -262,14 +262,6 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// count writes a number with its noun: 1 device, 2 devices.
-func count[N int | int64 | uint32](n N, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // shorten cuts a text to at most n letters for a table.
 func shorten(s string, n int) string {
 	letters := []rune(s)

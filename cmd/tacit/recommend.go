@@ -16,6 +16,7 @@ import (
 	lib "github.com/tacit-rec/tacit"
 	"github.com/tacit-rec/tacit/device"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/report"
 )
 
@@ -200,7 +201,7 @@ func writeRunList(w io.Writer, list *runList) error {
 	}
 	if list.Unknown > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%s of the history not in the data: ignored.",
-			count(list.Unknown, "item")))
+			format.Plural(list.Unknown, "item")))
 	}
 	return t.Text(w)
 }
@@ -221,7 +222,7 @@ func writeList(w io.Writer, list *device.Recommendations) error {
 	if list.Note != "" {
 		t.Notes = append(t.Notes, "Not personal: "+list.Note+".")
 	} else {
-		t.Notes = append(t.Notes, fmt.Sprintf("Based on %s of your history.", count(list.KnownItems, "item")))
+		t.Notes = append(t.Notes, fmt.Sprintf("Based on %s of your history.", format.Plural(list.KnownItems, "item")))
 	}
 	if order := map[device.Basis]string{
 		device.Popular: "popularity by the federation's counts", device.Unranked: "the catalogue",
@@ -229,6 +230,6 @@ func writeList(w io.Writer, list *device.Recommendations) error {
 		t.Notes = append(t.Notes, "Items without a score fill the list, in the order of "+order+".")
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("Model version %d of %q after %s, created %s ago.", list.ModelVersion,
-		list.Federation, count(list.Round, "round"), time.Since(list.ModelCreatedAt).Round(time.Second)))
+		list.Federation, format.Plural(list.Round, "round"), time.Since(list.ModelCreatedAt).Round(time.Second)))
 	return t.Text(w)
 }

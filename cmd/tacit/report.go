@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
@@ -118,7 +119,7 @@ func (a *app) writeFigures(runs []*result.Run, dir string, alone bool) error {
 		return nil
 	}
 	return a.resultLine(map[string]any{"folder": dir, "figures": names}, "wrote %s to %s, each as .svg and .csv",
-		count(len(names), "figure"), dir)
+		format.Plural(len(names), "figure"), dir)
 }
 
 func resultsOf(runs []*result.Run) []*result.Result {

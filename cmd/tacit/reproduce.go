@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/internal/study/reproduce"
 	"github.com/tacit-rec/tacit/internal/study/result"
@@ -95,7 +96,7 @@ func (a *app) writeRows(out string, rows []result.ParityRow, cfg *reproduce.Conf
 	if err != nil {
 		return err
 	}
-	return a.resultLine(rows, "wrote %s to %s", count(len(rows), "row"), out)
+	return a.resultLine(rows, "wrote %s to %s", format.Plural(len(rows), "row"), out)
 }
 
 // reproducedPage writes an HTML page of the runs behind the rows.

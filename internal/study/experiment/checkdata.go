@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 // trainable is the smallest number of rows of a user under leave-one-out: one each to train, validate and test.
@@ -36,9 +37,9 @@ func (s *Settings) check(src data.Source, p data.Protocol) error {
 	switch {
 	case set.Users() < 2:
 		return AsInput(fmt.Errorf("%s has %s%s: a federation requires at least 2", info.Name,
-			count(set.Users(), "user"), dropped), look)
+			format.Plural(set.Users(), "user"), dropped), look)
 	case set.Items() < 2:
-		return AsInput(fmt.Errorf("%s has %s%s: a ranking requires at least 2", info.Name, count(set.Items(), "item"),
+		return AsInput(fmt.Errorf("%s has %s%s: a ranking requires at least 2", info.Name, format.Plural(set.Items(), "item"),
 			dropped), look)
 	}
 	if p.Split == data.LeaveOneOut && set.TestFrom == nil && s.TimeCut == "" {
@@ -76,19 +77,11 @@ func (s *Settings) checkHistories(set *data.Set) error {
 			hint = fmt.Sprintf("tacit run -d %s --protocol temporal --min-rows 1 splits by time instead", s.Data)
 		}
 		return AsInput(fmt.Errorf("%s has %s with %d interactions or more (the longest history has %d): training, "+
-			"validation and test need one each, of at least 2 users", name, count(long, "user"), trainable,
+			"validation and test need one each, of at least 2 users", name, format.Plural(long, "user"), trainable,
 			longest), hint)
 	case ranked == 0:
 		return AsInput(fmt.Errorf("no user of %s can be ranked: a ranking needs 2 items that the user has not seen, "+
 			"and %s has %d items", name, name, set.Items()), "collect more items, or users with shorter histories")
 	}
 	return nil
-}
-
-// count writes a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

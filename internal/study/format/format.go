@@ -158,11 +158,11 @@ func Clean(s string) string {
 }
 
 // Plural writes "1 seed", "3 seeds".
-func Plural(n int, noun string) string {
+func Plural[N int | int64 | uint32](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return Count(n) + " " + noun + "s"
+	return Count(int(n)) + " " + noun + "s"
 }
 
 // Epsilon writes an epsilon with at most four digits, rounded up, so that the printed guarantee holds.
