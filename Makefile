@@ -1,5 +1,5 @@
 # Requires Go, make and a POSIX userland. The network is used for Go modules and, by
-# `make test` as root on Debian, to install qemu-user and chromium.
+# `make test` as root on Debian, to install qemu-user, chromium and the Python packages of the tests.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -90,11 +90,15 @@ static:
 	$(call say,'staticcheck')
 	$(GO) tool staticcheck ./...
 
-# Chromium renders the report pages and qemu runs programs for arm64. One step installs both, because apt-get
-# cannot run twice at a time; a step without its program says so.
+# Debian's packages for the tests of the Python package.
+PYTHON_PACKAGES := python3-pandas python3-pytest python3-build python3-setuptools python3-wheel
+
+# Chromium renders the report pages, qemu runs programs for arm64, and Python tests its package. One step installs
+# all, because apt-get cannot run twice at a time; a step without its program says so.
 .PHONY: tools
 tools:
-	@missing=; command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || missing=chromium; \
+	@$(python); missing=; [ -n "$$python" ] || missing="$(PYTHON_PACKAGES)"; \
+	command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || missing="$$missing chromium"; \
 	[ "$$($(GO) env GOHOSTARCH)" = arm64 ] || command -v qemu-aarch64 >/dev/null || missing="$$missing qemu-user"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		(apt-get update && apt-get install -y $$missing) >/dev/null 2>&1 || true; \
@@ -186,31 +190,32 @@ purego:
 	$(TEST) -tags purego ./vec ./internal/base/rng ./internal/engine/local
 	$(TEST) -tags purego -run SameBits ./internal/study/experiment
 
-# The first Python that has the packages of the tests; Debian: python3-pandas python3-pytest python3-build
-# python3-setuptools python3-wheel.
-PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
-	"$$p" -c 'import pandas, pytest, build, setuptools, wheel' 2>/dev/null && echo "$$p" && break; done)
+# python sets $$python in a recipe to PYTHON, or to the first Python that has the packages of the tests; empty
+# otherwise.
+python = python="$(PYTHON)"; [ -n "$$python" ] || for p in python3 /usr/bin/python3; do \
+	if "$$p" -c 'import pandas, pytest, build, setuptools, wheel' 2>/dev/null; then python=$$p; break; fi; done
 
-.PHONY: python-program
-python-program:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o python/src/tacit/bin/ ./cmd/tacit
+python_program = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o python/src/tacit/bin/ ./cmd/tacit
 
 .PHONY: wheel
-wheel: python-program ## build the Python package with the program inside, in python/dist
-	@[ -n "$(PYTHON)" ] || { echo 'no Python with build, setuptools and wheel; Debian: apt-get install python3-build python3-setuptools python3-wheel python3-pandas python3-pytest'; exit 1; }
-	rm -rf python/build python/dist
-	$(PYTHON) -m build --wheel --no-isolation python
+wheel: ## build the Python package with the program inside, in python/dist
+	@$(python); \
+	if [ -z "$$python" ]; then echo 'no Python has all packages; Debian: apt-get install $(PYTHON_PACKAGES)'; exit 1; fi; \
+	$(python_program); \
+	rm -rf python/build python/dist; \
+	"$$python" -m build --wheel --no-isolation python
 	@ls python/dist/*.whl
 
 .PHONY: python
-python: ## test the Python package
+python: tools ## test the Python package
 	$(call say,'Python package')
-ifeq ($(PYTHON),)
-	@echo 'SKIPPED: the Python package requires pandas, pytest, build, setuptools and wheel (Debian packages: python3-NAME)'
-else
-	@$(MAKE) --no-print-directory python-program
-	cd python && $(PYTHON) -m pytest -q -p no:cacheprovider
-endif
+	@$(python); \
+	if [ -z "$$python" ]; then \
+		echo 'SKIPPED: the Python package requires the Debian packages $(PYTHON_PACKAGES)'; \
+	else \
+		$(python_program); \
+		cd python && "$$python" -m pytest -q -p no:cacheprovider; \
+	fi
 
 # Runs in vec/gen, a separate module; its output is committed.
 kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg vec && $(GO) run ./neon > ../kernels_arm64.s
