@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Table is a file with rows of named columns, such as a Parquet file.
@@ -14,6 +15,13 @@ type Table interface {
 	// Next returns the fields of the next row as text, empty for a missing value, or io.EOF. They are valid until the
 	// next call.
 	Next() ([][]byte, error)
+}
+
+// selecting is a table that does not decode columns that are not used.
+type selecting interface {
+	// Select says which columns are used: the fields of the others may be empty from then on. Nil means that they will
+	// be selected later.
+	Select(used []bool)
 }
 
 // input is one part of a set while it is read.
@@ -123,6 +131,10 @@ func openTable(t Table, file string, how reading) (input, *layout, error) {
 			Expected: fmt.Sprintf("2 to %d columns", maxColumns),
 		}
 	}
+	s, selects := t.(selecting)
+	if selects {
+		s.Select(nil)
+	}
 	in := &tableRows{t: t, file: file}
 	header := make([][]byte, len(names))
 	for i, name := range names {
@@ -150,6 +162,13 @@ func openTable(t Table, file string, how reading) (input, *layout, error) {
 	if bad := y.resolve(how, rows); bad != nil {
 		bad.File, bad.Line = file, 0
 		return nil, nil, bad
+	}
+	if selects {
+		used := make([]bool, len(names))
+		for c := range used {
+			used[c] = y.used(c) || slices.Contains(how.context, names[c])
+		}
+		s.Select(used)
 	}
 	return in, y, nil
 }

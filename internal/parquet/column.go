@@ -50,6 +50,14 @@ type column struct {
 
 	memory         *memory
 	inPage, inDict int64 // bytes that the column holds
+	skipped        bool  // the column is not used, or failed
+	failed         error
+}
+
+// skip releases what the column holds; it is not read any more.
+func (c *column) skip() {
+	c.memory.held -= c.inPage + c.inDict
+	*c = column{name: c.name, memory: c.memory, skipped: true, failed: c.failed}
 }
 
 var errTruncated = errors.New("fewer values than rows")
@@ -380,7 +388,14 @@ func unsupported(what string, code int64) error {
 	if name == "" {
 		name = fmt.Sprint(code)
 	}
-	return fmt.Errorf("unsupported %s %s; %s", what, name, rewrite)
+	return &unsupportedError{what, name}
+}
+
+// unsupportedError reports a valid column that this package does not decode.
+type unsupportedError struct{ what, name string }
+
+func (e *unsupportedError) Error() string {
+	return fmt.Sprintf("unsupported %s %s; %s", e.what, e.name, rewrite)
 }
 
 // unpack decompresses a page to exactly whole bytes.
@@ -410,7 +425,7 @@ func unpack(codec int, b []byte, whole int) ([]byte, error) {
 		in = z
 	default:
 		names := map[int]string{3: "LZO", 4: "BROTLI", 5: "LZ4", 7: "LZ4_RAW"}
-		return nil, fmt.Errorf("unsupported compression %s; %s", names[codec], rewrite)
+		return nil, &unsupportedError{"compression", names[codec]}
 	}
 	var out bytes.Buffer // grows with what is unpacked, not with what the file claims
 	n, err := io.Copy(&out, io.LimitReader(in, int64(whole)+1))

@@ -39,6 +39,8 @@ type File struct {
 	group   int     // the next row group
 	fields  [][]byte
 	memory  *memory
+	open    bool  // which columns are used is not known yet
+	failed  error // of a column that is used
 }
 
 // memory is what the columns of a file hold.
@@ -143,15 +145,38 @@ func (f *File) groups(r io.ReaderAt, size int64, list []any, leaves int) error {
 	return nil
 }
 
+// Select says which columns are used. Next does not decode the others from then on: their fields are empty. Nil means
+// that the columns will be selected later: until then, a column in an unsupported encoding or compression is empty, and
+// if it is used then, Next returns an error.
+func (f *File) Select(used []bool) {
+	if f.open = used == nil; f.open {
+		return
+	}
+	for i, c := range f.columns {
+		if used[i] && f.failed == nil {
+			f.failed = c.failed
+		}
+		if !used[i] {
+			c.skip()
+		}
+	}
+}
+
 // Next returns the fields of the next row, or io.EOF. A missing value is empty; the parts of a list have | between
 // them.
 func (f *File) Next() ([][]byte, error) {
+	if f.failed != nil {
+		return nil, f.failed
+	}
 	for f.left == 0 {
 		if f.group == len(f.rows) {
 			return nil, io.EOF
 		}
 		f.left = f.rows[f.group]
 		for _, c := range f.columns {
+			if c.skipped {
+				continue
+			}
 			if err := c.start(f.group); err != nil {
 				return nil, fmt.Errorf("column %q: %w", c.name, err)
 			}
@@ -160,10 +185,19 @@ func (f *File) Next() ([][]byte, error) {
 	}
 	f.left--
 	for i, c := range f.columns {
-		var err error
-		if f.fields[i], err = c.field(); err != nil {
-			return nil, fmt.Errorf("column %q: %w", c.name, err)
+		if f.fields[i] = nil; c.skipped {
+			continue
 		}
+		var err error
+		if f.fields[i], err = c.field(); err == nil {
+			continue
+		}
+		err = fmt.Errorf("column %q: %w", c.name, err)
+		if !f.open || !errors.As(err, new(*unsupportedError)) {
+			return nil, err
+		}
+		c.skip()
+		c.failed = err
 	}
 	return f.fields, nil
 }

@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -268,6 +269,89 @@ func TestMemoryOfAllColumnsIsLimited(t *testing.T) {
 	}
 	if _, err := all(held - 1); err == nil || !strings.Contains(err.Error(), "bytes at a time") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// A record of three bytes takes some hundred bytes of memory: a footer within its limit must not take gigabytes.
+func TestRecordsOfTheMetadataAreLimited(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind byte
+		part []byte
+		n    int
+		ok   bool
+	}{
+		"few records":  {12, []byte{0x15, 2, 0}, 1000, true},
+		"many records": {12, []byte{0x15, 2, 0}, 3 << 19, false},
+		"many numbers": {5, []byte{2}, maxFooter - 100, false},
+	} {
+		footer := append([]byte{0x29, 15<<4 | c.kind}, binary.AppendUvarint(nil, uint64(c.n))...)
+		footer = append(append(footer, bytes.Repeat(c.part, c.n)...), 0)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, err := (&thrift{b: footer}).record(0)
+		runtime.ReadMemStats(&after)
+		if c.ok != (err == nil) || c.ok != (len(got.list(2)) == c.n) || !c.ok && !errors.Is(err, errTooMany) {
+			t.Errorf("%s: error is %v", name, err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 600<<20 {
+			t.Errorf("%s: %d bytes were allocated", name, n)
+		}
+	}
+}
+
+// A table without the columns that are not used has the rows of the whole table, and holds less.
+func TestColumnsThatAreNotUsedAreSkipped(t *testing.T) {
+	rows := events(500)
+	b := write(t, rows, 3, writer.Compression(&writer.Snappy), writer.PageBufferSize(200))
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Select(nil)
+	for i, e := range rows {
+		if i == 40 {
+			used := make([]bool, len(f.Columns()))
+			used[1], used[6] = true, true
+			before := f.memory.held
+			f.Select(used)
+			if f.memory.held >= before {
+				t.Errorf("%d bytes are held, before %d", f.memory.held, before)
+			}
+		}
+		got, err := f.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got[1]) != fmt.Sprint(e.Item) || string(got[6]) != strings.Join(e.Genres, "|") {
+			t.Fatalf("row %d is %q", i, got)
+		}
+		if string(got[0]) != e.User && i < 40 || got[0] != nil && i >= 40 {
+			t.Fatalf("row %d: the user is %q", i, got[0])
+		}
+	}
+	if _, err := f.Next(); err != io.EOF {
+		t.Errorf("error is %v, want EOF", err)
+	}
+}
+
+// An unsupported column is an error only if it is used.
+func TestUnsupportedColumnsMayBeUnused(t *testing.T) {
+	b := write(t, events(3), 1, writer.Compression(&writer.Brotli))
+	for _, used := range []bool{false, true} {
+		f, err := Open(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Select(nil)
+		if _, err := f.Next(); err != nil {
+			t.Fatal(err)
+		}
+		columns := make([]bool, len(f.Columns()))
+		columns[0] = used
+		f.Select(columns)
+		if _, err := f.Next(); used != (err != nil) {
+			t.Errorf("used %v: error is %v", used, err)
+		}
 	}
 }
 

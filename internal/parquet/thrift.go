@@ -3,6 +3,7 @@ package parquet
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 )
 
 // record is a decoded thrift struct: an int64, bool, []byte, []any or record by field number.
@@ -30,11 +31,28 @@ func (r record) has(field int16) bool {
 
 var errMetadata = errors.New("corrupt metadata")
 
-// thrift decodes the compact protocol. Sizes that exceed the remaining bytes are errors, so that memory is bounded by
-// the input.
+// thrift decodes the compact protocol. Sizes that exceed the remaining bytes are errors. A record of three bytes takes
+// some hundred bytes of memory, so that the number of records and values is limited, too.
 type thrift struct {
-	b   []byte
-	pos int
+	b     []byte
+	pos   int
+	spent int // of maxSpent
+}
+
+// maxSpent is the largest number of values of a record, its fields and the parts of its lists; a record within it
+// counts as perRecord values. The metadata of 100,000 column chunks are about 6,000,000.
+const (
+	maxSpent  = 8 << 20
+	perRecord = 6
+)
+
+var errTooMany = fmt.Errorf("the metadata has more than %d values; %s", maxSpent, rewrite)
+
+func (t *thrift) spend(values int) error {
+	if t.spent += values; t.spent > maxSpent {
+		return errTooMany
+	}
+	return nil
 }
 
 func (t *thrift) byte() (byte, error) {
@@ -75,6 +93,9 @@ func (t *thrift) record(depth int) (record, error) {
 	if depth > maxDepth {
 		return nil, errMetadata
 	}
+	if err := t.spend(perRecord); err != nil {
+		return nil, err
+	}
 	var out record
 	last := int16(0)
 	for {
@@ -93,6 +114,9 @@ func (t *thrift) record(depth int) (record, error) {
 				return nil, err
 			}
 			last = int16(n)
+		}
+		if err := t.spend(1); err != nil {
+			return nil, err
 		}
 		kind := head & 15
 		var v any
@@ -152,6 +176,9 @@ func (t *thrift) values(depth int) (any, error) {
 	}
 	if n > len(t.b)-t.pos || depth > maxDepth {
 		return nil, errMetadata
+	}
+	if err := t.spend(n); err != nil {
+		return nil, err
 	}
 	out := make([]any, n)
 	for i := range out {
