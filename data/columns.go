@@ -116,12 +116,20 @@ func (y *layout) describe(unit string, made order) string {
 	return b.String() + "; header " + header + "; separator " + y.sep.name()
 }
 
-// nameOf names a column for people.
+// nameOf names a column for people, with its number.
 func (y *layout) nameOf(c int) string {
+	if y.names == nil {
+		return y.shortName(c)
+	}
+	return fmt.Sprintf("%s (column %d)", y.shortName(c), c+1)
+}
+
+// shortName names a column for people.
+func (y *layout) shortName(c int) string {
 	if y.names == nil {
 		return fmt.Sprintf("column %d", c+1)
 	}
-	return fmt.Sprintf("%s (column %d)", printable(y.names[c]), c+1)
+	return printable(y.names[c])
 }
 
 // printable makes a name from a file short and safe for a terminal.

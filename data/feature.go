@@ -1,7 +1,6 @@
 package data
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -15,11 +14,7 @@ func (l *loader) findContext() {
 	if len(l.contextCols) > 0 { // set by the user
 		l.how.context = nil
 		for _, c := range l.contextCols {
-			name := fmt.Sprintf("column %d", c+1)
-			if l.names != nil {
-				name = printable(l.names[c])
-			}
-			l.at, l.how.context = append(l.at, c), append(l.how.context, name)
+			l.at, l.how.context = append(l.at, c), append(l.how.context, l.shortName(c))
 		}
 	}
 	for _, name := range l.how.context[len(l.at):] {
