@@ -23,7 +23,6 @@ import (
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
-	"github.com/tacit-rec/tacit/privacy/account"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -159,7 +158,7 @@ func OpenWith(registry *method.Registry, dir, dataDir string) (*Result, error) {
 		return nil, message(err)
 	}
 	r := &Result{run: s.Run, source: s.Source}
-	return r.describe(s.Result, s.Run.Spent)
+	return r.describe(s.Result, r.spent)
 }
 
 // Run trains a method on the data and evaluates it. If ctx is done, it stops after the
@@ -220,22 +219,28 @@ func Run(ctx context.Context, d *Data, c Config) (*Result, error) {
 	if err != nil {
 		return nil, stopped(ctx, err)
 	}
-	return r.describe(got, r.run.Spent)
+	return r.describe(got, r.spent)
 }
 
 // describe sets the exported fields and returns r, or nil if the privacy budget that was spent cannot be computed.
-func (r *Result) describe(got *result.Result, spent func() (account.Result, bool, error)) (*Result, error) {
+func (r *Result) describe(got *result.Result, spent func() (epsilon, delta float64, err error)) (*Result, error) {
 	r.Method, r.Data, r.Protocol, r.Seed = got.Method, got.Dataset, got.Protocol, got.Seed
 	r.Leaks, r.Round = got.Leaks, got.SelectedRound
 	r.Sampled, r.Full = Metrics(got.Test.Sampled), Metrics(got.Test.Full)
-	budget, private, err := spent()
-	if err != nil {
+	var err error
+	if r.Epsilon, r.Delta, err = spent(); err != nil {
 		return nil, fmt.Errorf("the privacy budget that the run spent: %w", err)
 	}
-	if private {
-		r.Epsilon, r.Delta = budget.Epsilon, budget.Delta
-	}
 	return r, nil
+}
+
+// spent returns the privacy budget that was spent; 0 without differential privacy.
+func (r *Result) spent() (epsilon, delta float64, err error) {
+	s, private, err := r.run.Spent()
+	if err != nil || !private {
+		return 0, 0, err
+	}
+	return s.Epsilon, s.Delta, nil
 }
 
 func roundOf(e sim.Event, rounds int) Round {
