@@ -23,7 +23,8 @@ func (a *app) adminToken() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.progress("%s can enrol with this token within %s:", format.Plural(uses, "device"), format.Plural(hours, "hour"))
+			a.progress("%s can enrol with this token within %s:", format.Plural(uses, "device"),
+				format.Plural(hours, "hour"))
 			return a.resultLine(map[string]any{"token": token, "uses": uses, "hours": hours}, "%s", token)
 		})
 	c.Flags().Uint32Var(&uses, "uses", 1, "devices that can enrol with the token")

@@ -128,7 +128,7 @@ var settingChoices = sync.OnceValue(func() map[string][]string {
 	return out
 })
 
-// choices lists words, each with a description after a tab if there is one.
+// choices lists words, each followed by a tab and a description, if it has one.
 type choices func() []string
 
 func described(word, text string) string {
@@ -357,7 +357,7 @@ const (
 	folderEntries = 20_000
 )
 
-// completeFolders completes folders below the path typed so far that hold one of the files marks. If there are none,
+// completeFolders completes folders below the path typed so far that hold one of the files marks. Without such folders,
 // the shell completes folders.
 func completeFolders(marks []string) completer {
 	return func(_ *cobra.Command, words []string, part string) ([]string, cobra.ShellCompDirective) {

@@ -108,7 +108,8 @@ func deviceName(about *device.About) string {
 func tallyText(about *device.About) string {
 	y := about.Tally
 	text := fmt.Sprintf("%s and %s in %s of %s", format.Plural(y.Reports, "report"),
-		format.Plural(y.Evaluations, "evaluation"), format.Plural(y.Rounds, "released round"), format.Plural(y.Runs, "run"))
+		format.Plural(y.Evaluations, "evaluation"), format.Plural(y.Rounds, "released round"),
+		format.Plural(y.Runs, "run"))
 	if y.Epsilon > 0 {
 		text += fmt.Sprintf("; epsilon %.3g at delta %.3g", y.Epsilon, y.Delta)
 	}
@@ -149,7 +150,8 @@ func writeLog(w io.Writer, about *device.About, path string) error {
 		}
 		t.Rows = append(t.Rows, logRow(e))
 	}
-	t.Notes = []string{fmt.Sprintf("%s, %d bytes in total. State file: %s.", format.Plural(sent, "report"), bytes, path)}
+	t.Notes = []string{fmt.Sprintf("%s, %d bytes in total. State file: %s.", format.Plural(sent, "report"), bytes,
+		path)}
 	if sent > 0 {
 		t.Notes = append(t.Notes, "Privacy guarantee of the newest report: "+last.Policy+". "+last.Guarantee+".")
 	}
@@ -228,7 +230,8 @@ func (a *app) deviceAdd() *cobra.Command {
 			}
 			return a.result(map[string]any{"added": len(words), "events": about.Events, "unknown": unknown},
 				func(w io.Writer) error {
-					fmt.Fprintf(w, "added %s; the history now has %d.\n", format.Plural(len(words), "event"), about.Events)
+					fmt.Fprintf(w, "added %s; the history now has %d.\n", format.Plural(len(words), "event"),
+						about.Events)
 					for _, id := range unknown {
 						fmt.Fprintf(w, "item %s is not in the catalogue; it counts as soon as the catalogue has it\n",
 							id)

@@ -210,7 +210,8 @@ func (e *export) text(w io.Writer) error {
 		fmt.Fprintf(w, "left out: %s\n", why)
 	}
 	if e.Product {
-		fmt.Fprintln(w, "The score of an item for a user is the product of their vectors, plus the user's bias, if any.")
+		fmt.Fprintln(w, "The score of an item for a user is the product of their vectors, plus the user's bias, "+
+			"if any.")
 	}
 	return nil
 }

@@ -227,8 +227,8 @@ func (r *fleetResult) text(out io.Writer) error {
 		spent = fmt.Sprintf("; epsilon %s spent", format.Epsilon(*r.Epsilon))
 	}
 	_, err := fmt.Fprintf(out, "%s trained %s; %s counted, %d too late; %.1f MB sent; model version %d%s\n",
-		format.Plural(r.Enrolled, "device"), format.Plural(r.Trained, "time"), format.Plural(r.Counted, "report"), r.Closed,
-		float64(r.Bytes)/1e6, r.Model, spent)
+		format.Plural(r.Enrolled, "device"), format.Plural(r.Trained, "time"), format.Plural(r.Counted, "report"),
+		r.Closed, float64(r.Bytes)/1e6, r.Model, spent)
 	return err
 }
 

@@ -117,7 +117,8 @@ func (a *app) printPartial(rows []result.ParityRow) {
 		return
 	}
 	if report.ParityText(a.out, rows) == nil {
-		fmt.Fprintf(a.out, "\nInterrupted: %s finished, and the tables are incomplete.\n", format.Plural(len(rows), "cell"))
+		fmt.Fprintf(a.out, "\nInterrupted: %s finished, and the tables are incomplete.\n",
+			format.Plural(len(rows), "cell"))
 	}
 }
 

@@ -18,17 +18,22 @@ type chunkAt struct {
 	codec int
 }
 
-// column reads one column. Its levels say how deep a value is defined, and where lists begin.
-type column struct {
-	name     string
-	leaf     int // among all leaves of the schema
+// kind is the type of a column. Its levels say how deep a value is defined, and where lists begin.
+type kind struct {
 	def, rep int // the largest levels
 	physical int
 	length   int // of fixedArray
 	meaning  meaning
 	scale    int
 	utc      bool
-	chunks   []chunkAt
+}
+
+// column reads one column.
+type column struct {
+	kind
+	name   string
+	leaf   int // among all leaves of the schema
+	chunks []chunkAt
 
 	chunk   chunkAt
 	at      int64 // of the next page in the chunk

@@ -77,7 +77,7 @@ func (w *walk) element(def, rep, depth int) ([]*column, error) {
 		}
 		return out, nil
 	}
-	c := &column{leaf: w.leaves, def: def, rep: rep, physical: int(e.int(1)), length: int(e.int(2))}
+	c := &column{leaf: w.leaves, kind: kind{def: def, rep: rep, physical: int(e.int(1)), length: int(e.int(2))}}
 	w.leaves++
 	if c.physical < boolean || c.physical > fixedArray || c.physical == fixedArray && (c.length < 1 ||
 		c.length > maxPage) {

@@ -39,8 +39,8 @@ func (s *Settings) check(src data.Source, p data.Protocol) error {
 		return AsInput(fmt.Errorf("%s has %s%s: a federation requires at least 2", info.Name,
 			format.Plural(set.Users(), "user"), dropped), look)
 	case set.Items() < 2:
-		return AsInput(fmt.Errorf("%s has %s%s: a ranking requires at least 2", info.Name, format.Plural(set.Items(), "item"),
-			dropped), look)
+		return AsInput(fmt.Errorf("%s has %s%s: a ranking requires at least 2", info.Name,
+			format.Plural(set.Items(), "item"), dropped), look)
 	}
 	if p.Split == data.LeaveOneOut && set.TestFrom == nil && s.TimeCut == "" {
 		return s.checkHistories(set)
