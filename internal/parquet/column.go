@@ -1,15 +1,10 @@
 package parquet
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/klauspost/compress/snappy"
-	"github.com/klauspost/compress/zstd"
 )
 
 // chunkAt is the pages of a column in a row group.
@@ -46,6 +41,7 @@ type column struct {
 	packed  bool   // index holds booleans, not places in dict
 	delta   bool   // values are in steps, or their lengths are
 	steps   deltas
+	shared  *prefixes
 	limit   int64 // of the values of a page
 	index   runs
 	dict    [][]byte // as text
@@ -180,6 +176,13 @@ func (c *column) value(out []byte) ([]byte, error) {
 // step appends the next value of a page in one of the delta encodings.
 func (c *column) step(out []byte) ([]byte, error) {
 	n, ok := c.steps.next()
+	if ok && c.shared != nil {
+		v, ok := c.shared.next(n, &c.values)
+		if !ok || c.physical == fixedArray && len(v) != c.length {
+			return nil, errValue
+		}
+		return c.text(out, v), nil
+	}
 	switch {
 	case !ok:
 		return nil, errValue
@@ -337,7 +340,7 @@ func (c *column) data(n, encoding int64, b []byte) error {
 	if n < 0 || n > c.limit {
 		return errValue
 	}
-	c.left, c.values, c.bit, c.indexed, c.packed, c.delta = int(n), b, 0, false, false, false
+	c.left, c.values, c.bit, c.indexed, c.packed, c.delta, c.shared = int(n), b, 0, false, false, false, nil
 	switch encoding {
 	case 0:
 		return nil
@@ -362,32 +365,67 @@ func (c *column) data(n, encoding int64, b []byte) error {
 			(encoding == 5 || c.physical == byteArray) {
 			return c.deltas(encoding == 6, b)
 		}
+	case 7:
+		if c.physical == byteArray || c.physical == fixedArray {
+			return c.prefixes(b)
+		}
+	case 9:
+		return c.joinBytes(b)
 	}
 	return unsupported("encoding", encoding)
 }
 
 // deltas prepares a page of differences, or of texts whose lengths come first.
 func (c *column) deltas(lengths bool, b []byte) error {
-	if c.delta = true; !c.steps.open(b, c.left) {
+	c.delta = true
+	rest, ok := c.steps.openAll(b, c.left)
+	if !ok {
 		return errValue
 	}
-	if !lengths {
-		return nil
+	if lengths {
+		c.values = rest
 	}
-	all := c.steps
-	for !all.done {
-		if _, ok := all.next(); !ok {
-			return errValue
+	return nil
+}
+
+// prefixes prepares a page of texts that share a prefix with the text before.
+func (c *column) prefixes(b []byte) error {
+	c.delta, c.shared = true, &prefixes{}
+	if err := c.memory.change(&c.inPage, c.inPage+int64(len(b))); err != nil { // the longest text
+		return err
+	}
+	rest, ok := c.shared.lengths.openAll(b, c.left)
+	if ok {
+		rest, ok = c.steps.openAll(rest, c.left)
+	}
+	if c.values = rest; !ok {
+		return errValue
+	}
+	return nil
+}
+
+// joinBytes prepares a page with the first bytes of all values, then their second bytes, and so on.
+func (c *column) joinBytes(b []byte) error {
+	size := map[int]int{int32Type: 4, float: 4, int64Type: 8, double: 8, fixedArray: c.length}[c.physical]
+	if size == 0 || len(b)%size != 0 {
+		return errValue
+	}
+	if err := c.memory.change(&c.inPage, c.inPage+int64(len(b))); err != nil {
+		return err
+	}
+	n := len(b) / size
+	c.values = make([]byte, len(b))
+	for k := range size {
+		for i, x := range b[k*n : (k+1)*n] {
+			c.values[i*size+k] = x
 		}
 	}
-	c.values = all.b
 	return nil
 }
 
 func unsupported(what string, code int64) error {
 	names := map[int64]string{
 		4: "BIT_PACKED", 5: "DELTA_BINARY_PACKED", 6: "DELTA_LENGTH_BYTE_ARRAY", 7: "DELTA_BYTE_ARRAY",
-		9: "BYTE_STREAM_SPLIT",
 	}
 	name := names[code]
 	if name == "" {
@@ -401,41 +439,4 @@ type unsupportedError struct{ what, name string }
 
 func (e *unsupportedError) Error() string {
 	return fmt.Sprintf("unsupported %s %s; %s", e.what, e.name, rewrite)
-}
-
-// unpack decompresses a page to exactly whole bytes.
-func unpack(codec int, b []byte, whole int) ([]byte, error) {
-	var in io.Reader
-	switch codec {
-	case 0:
-		return b, nil
-	case 1:
-		if n, err := snappy.DecodedLen(b); err != nil || n != whole {
-			return nil, errors.New("corrupt compressed page")
-		}
-		return snappy.Decode(make([]byte, whole), b)
-	case 2:
-		z, err := gzip.NewReader(bytes.NewReader(b))
-		if err != nil {
-			return nil, err
-		}
-		in = z
-	case 6:
-		z, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPage),
-			zstd.WithDecoderMaxWindow(128<<20))
-		if err != nil {
-			return nil, err
-		}
-		defer z.Close()
-		in = z
-	default:
-		names := map[int]string{3: "LZO", 4: "BROTLI", 5: "LZ4", 7: "LZ4_RAW"}
-		return nil, &unsupportedError{"compression", names[codec]}
-	}
-	var out bytes.Buffer // grows with what is unpacked, not with what the file claims
-	n, err := io.Copy(&out, io.LimitReader(in, int64(whole)+1))
-	if err != nil || n != int64(whole) {
-		return nil, errors.New("corrupt compressed page")
-	}
-	return out.Bytes(), nil
 }

@@ -40,6 +40,20 @@ func (d *deltas) open(b []byte, most int) bool {
 	return true
 }
 
+// openAll opens the integers at the beginning of b and returns the bytes after them.
+func (d *deltas) openAll(b []byte, most int) (rest []byte, ok bool) {
+	if !d.open(b, most) {
+		return nil, false
+	}
+	all := *d
+	for !all.done {
+		if _, ok := all.next(); !ok {
+			return nil, false
+		}
+	}
+	return all.b, true
+}
+
 // next returns false after the last integer and at malformed blocks.
 func (d *deltas) next() (int64, bool) {
 	if d.done {
@@ -88,4 +102,21 @@ func (d *deltas) mini() bool {
 	size := min((d.perMini*d.width+7)/8, len(d.b))
 	d.pack, d.b, d.bit, d.inMini = d.b[:size], d.b[size:], 0, d.perMini
 	return true
+}
+
+// prefixes decodes texts that share a prefix with the text before.
+type prefixes struct {
+	lengths deltas
+	last    []byte
+}
+
+// next takes the n bytes after the prefix from the bytes of the page.
+func (p *prefixes) next(n int64, page *[]byte) ([]byte, bool) {
+	shared, ok := p.lengths.next()
+	if !ok || shared < 0 || shared > int64(len(p.last)) || n < 0 || n > int64(len(*page)) {
+		return nil, false
+	}
+	p.last = append(p.last[:shared], (*page)[:n]...)
+	*page = (*page)[n:]
+	return p.last, true
 }

@@ -3,10 +3,13 @@ package parquet
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -119,6 +122,7 @@ func TestFilesOfAnotherWriterAreReadBack(t *testing.T) {
 	want := strings.Join(wanted(rows), "\n")
 	for name, codec := range map[string]compress.Codec{
 		"none": &writer.Uncompressed, "snappy": &writer.Snappy, "gzip": &writer.Gzip, "zstd": &writer.Zstd,
+		"lz4": &writer.Lz4Raw,
 	} {
 		for version := 1; version <= 2; version++ {
 			for _, pages := range []int{200, 1 << 20} {
@@ -147,7 +151,6 @@ func TestUnsupportedFilesSaySo(t *testing.T) {
 		want string
 	}{
 		{write(t, rows, 1, writer.Compression(&writer.Brotli)), "unsupported compression BROTLI; write it again"},
-		{write(t, rows, 1, writer.Compression(&writer.Lz4Raw)), "unsupported compression LZ4_RAW"},
 		{[]byte("PAR1"), "truncated Parquet file"},
 		{append(write(t, rows, 1), 0), "does not end with PAR1"},
 		{[]byte("PAR1....\xff\xff\xff\x7fPAR1"), "bytes of metadata, must be at most 4"},
@@ -157,19 +160,118 @@ func TestUnsupportedFilesSaySo(t *testing.T) {
 			t.Errorf("error is %v, want %s", err, c.want)
 		}
 	}
-	type prefixes struct {
-		X string `parquet:"x,delta"`
+}
+
+// Texts that share prefixes, and numbers whose bytes are split, are read back.
+func TestPrefixesAndSplitBytesAreReadBack(t *testing.T) {
+	type row struct {
+		Text  string   `parquet:"text,delta"`
+		Maybe string   `parquet:"maybe,optional,delta"` // missing if it is empty
+		ID    [16]byte `parquet:"id,uuid"`
+		Small float32  `parquet:"small,split"`
+		Large float64  `parquet:"large,split"`
 	}
-	var b bytes.Buffer
-	w := writer.NewGenericWriter[prefixes](&b)
-	if _, err := w.Write([]prefixes{{"a"}, {"ab"}}); err != nil {
+	var rows []row
+	var want []string
+	for i := range 300 {
+		x := row{
+			Text: fmt.Sprintf("https://example.org/%0*d", i%9, i), Small: float32(i) / 8, Large: float64(i) / 3,
+			ID: [16]byte{byte(i), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255},
+		}
+		if i%3 > 0 {
+			x.Maybe = strings.Repeat("x", i%11)
+		}
+		rows = append(rows, x)
+		want = append(want, fmt.Sprintf("%s,%s,%02x010203-0405-0607-0809-0a0b0c0d0eff,%v,%v", x.Text, x.Maybe, i%256,
+			x.Small, x.Large))
+	}
+	for version := 1; version <= 2; version++ {
+		var b bytes.Buffer
+		w := writer.NewGenericWriter[row](&b, writer.DataPageVersion(version), writer.PageBufferSize(1000))
+		if _, err := w.Write(rows); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, err := read(b.Bytes()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("version %d: got %.300q, %v, want %.300q", version, got, err, want)
+		}
+	}
+}
+
+// Malformed LZ4 blocks are refused: no panic, and never more bytes than the page claims.
+func TestMalformedLZ4IsRefused(t *testing.T) {
+	long := append([]byte{0x1f, 'a', 1, 0}, append(bytes.Repeat([]byte{255}, 100), 0, 0)...)
+	for name, c := range map[string]struct {
+		b     string
+		whole int
+		want  string // empty if it is malformed
+	}{
+		"literals":            {"\x30abc", 3, "abc"},
+		"a copy":              {"\x32abc\x03\x00\x00", 9, "abcabcabc"},
+		"an overlapping copy": {"\x11a\x01\x00\x00", 6, "aaaaaa"},
+		"a long copy":         {string(long), 1 + 4 + 15 + 25500, strings.Repeat("a", 1+4+15+25500)},
+		"too few":             {"\x30abc", 4, ""},
+		"too many":            {"\x30abc", 2, ""},
+		"a copy too many":     {string(long), 25519, ""},
+		"no literals":         {"\x30ab", 3, ""},
+		"no offset":           {"\x30abc\x01", 7, ""},
+		"offset 0":            {"\x10a\x00\x00", 5, ""},
+		"offset too far":      {"\x10a\x02\x00", 5, ""},
+		"an endless length":   {"\xf0\xff\xff", 600, ""},
+	} {
+		got, err := lz4([]byte(c.b), c.whole)
+		if (err == nil) != (c.want != "") || string(got) != c.want {
+			t.Errorf("%s: got %.40q, error is %v", name, got, err)
+		}
+	}
+}
+
+// trailingZeros of a fraction are not written by this package.
+var trailingZeros = regexp.MustCompile(`\.?0+(Z?)$`)
+
+// Files that DuckDB and polars wrote hold what DuckDB wrote as CSV.
+func TestFilesOfDuckDBAndPolarsAreReadBack(t *testing.T) {
+	in, err := os.Open("testdata/rows.csv")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
+	defer in.Close()
+	rows, err := csv.NewReader(in).ReadAll()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := read(b.Bytes()); err == nil || !strings.Contains(err.Error(), "DELTA_BYTE_ARRAY; write it again") {
-		t.Errorf("error is %v", err)
+	for file, columns := range map[string]int{"duckdb": 13, "polars": 6} {
+		b, err := os.ReadFile("testdata/" + file + ".parquet")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Columns()) != columns {
+			t.Errorf("%s: %d columns, want %d", file, len(f.Columns()), columns)
+		}
+		for n, row := range rows[1:] {
+			got, err := f.Next()
+			if err != nil {
+				t.Fatalf("%s: row %d: %v", file, n, err)
+			}
+			for i, name := range f.Columns() {
+				want := row[slices.Index(rows[0], name)]
+				if strings.ContainsAny(want, ".") && !strings.Contains(want, "http") {
+					want = trailingZeros.ReplaceAllString(want, "$1")
+				}
+				if string(got[i]) != want {
+					t.Errorf("%s: row %d has %s %q, want %q", file, n, name, got[i], want)
+				}
+			}
+		}
+		if _, err := f.Next(); err != io.EOF {
+			t.Errorf("%s: error after the last row is %v", file, err)
+		}
 	}
 }
 
@@ -374,6 +476,14 @@ func FuzzOpen(f *testing.F) {
 	f.Add(write(f, events(5), 1, writer.Compression(&writer.Snappy)))
 	f.Add(write(f, events(9), 2, writer.Compression(&writer.Uncompressed), writer.DataPageVersion(1)))
 	f.Add(write(f, events(3), 1, writer.Compression(&writer.Zstd)))
+	f.Add(write(f, events(3), 1, writer.Compression(&writer.Lz4Raw)))
+	for _, name := range []string{"duckdb", "polars"} {
+		b, err := os.ReadFile("testdata/" + name + ".parquet")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, rows, err := read(b)
 		if errors.Is(err, io.ErrUnexpectedEOF) && len(rows) > rowsByte*len(b) {

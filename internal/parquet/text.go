@@ -89,7 +89,7 @@ func (c *column) text(out, v []byte) []byte {
 		return appendFloat(out, math.Float64frombits(le.Uint64(v)), 64)
 	case fixedArray:
 		if c.meaning == uuid {
-			return append(out, hex.EncodeToString(v)...)
+			return appendUUID(out, v)
 		}
 	}
 	return append(out, v...)
@@ -122,6 +122,17 @@ func appendFloat(out []byte, x float64, bits int) []byte {
 		return strconv.AppendInt(out, int64(x), 10)
 	}
 	return strconv.AppendFloat(out, x, 'g', -1, bits)
+}
+
+// appendUUID writes 550e8400-e29b-41d4-a716-446655440000, as other tools do in CSV files.
+func appendUUID(out, v []byte) []byte {
+	for i := range v {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			out = append(out, '-')
+		}
+		out = hex.AppendEncode(out, v[i:i+1])
+	}
+	return out
 }
 
 func appendTime(out []byte, t time.Time, utc bool) []byte {
