@@ -47,6 +47,8 @@ type app struct {
 	json     bool
 	quiet    bool
 	all      bool // --help shows every flag
+	atEOF    bool // stop when standard input ends
+	signals  chan os.Signal
 	noted    bool // the notes on cohort and sums were printed
 	pages    map[*cobra.Command]helpPage
 
@@ -66,7 +68,7 @@ func run(args []string, out, errw io.Writer) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	a := &app{out: &safeWriter{w: out}, err: &safeWriter{w: errw}}
+	a := &app{out: &safeWriter{w: out}, err: &safeWriter{w: errw}, signals: signals}
 	go func() {
 		first := <-signals
 		a.terminated.Store(first == syscall.SIGTERM)
@@ -117,8 +119,19 @@ func (a *app) root() *cobra.Command {
 	fl.BoolVar(&a.json, "json", false, "the same as --format json")
 	fl.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
 	fl.BoolVar(&a.all, "all", false, "with --help: show every flag")
+	fl.BoolVar(&a.atEOF, "stop-at-eof", false, "stop when standard input ends, as after Ctrl-C")
 	_ = fl.MarkHidden("all")
-	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkGlobalFlags(c) }
+	_ = fl.MarkHidden("stop-at-eof")
+	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if a.atEOF { // a caller that was killed closes it too
+			signal.Ignore(syscall.SIGPIPE) // and standard error: the run is still saved
+			go func() {
+				_, _ = io.Copy(io.Discard, os.Stdin)
+				a.signals <- os.Interrupt
+			}()
+		}
+		return a.checkGlobalFlags(c)
+	}
 	c.SetFlagErrorFunc(flagError)
 	c.SetHelpFunc(a.help)
 	c.SetHelpCommand(a.helpCmd())

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 
 import tacit
+from tacit import _data
 from tacit._progress import Progress
 
 WORLD = {"users": 60, "items": 130, "mean-rows": 12}
@@ -69,7 +71,7 @@ def test_recommendations(small):
     assert set(everything["held_out"]) == {"", "validation", "test"} and len(rest) == len(everything) - 2
     stranger = small.recommend(history=["3", ("9", 4.5), "unknown"], n=1000)
     assert len(stranger) == 128 and not set(stranger["item"]) & {"3", "9"}
-    lists = small.top(5)
+    lists = small.recommend_all(5)
     assert lists[lists.user == "7"]["item"].tolist() == top["item"].tolist() and len(lists) == 5 * 60
 
 
@@ -117,6 +119,108 @@ def test_a_data_frame_is_data():
     assert held(r) == held(shuffled) == {str(frame[frame.who == "u,5"]["film"].iloc[-1])}
 
 
+def held_out(frame, **how):
+    """What a run holds out for testing, which shows how the columns were read."""
+    r = tacit.run(frame, method="fedmf", rounds=1, preset="none", references=False, **how)
+    lists = r.recommend_all(1000)
+    return lists[lists["held_out"] == "test"].set_index("user")["item"].to_dict(), r
+
+
+def test_types_of_columns():
+    """Other types of the same values are read in the same way."""
+    frame = clicks().set_axis(["user", "item", "time", "title"], axis=1)
+    want = _data.Interactions(frame).frame
+    assert want["time"].iloc[1] == 1704153600 and want["item"].iloc[1] == "102"
+    for change in (
+        {"time": frame["time"].dt.tz_localize("UTC").dt.tz_convert("Europe/Paris")},
+        {"user": frame["user"].astype("category"), "item": frame["item"].astype("category")},
+        {"user": frame["user"].astype("string"), "item": frame["item"].astype("Int64")},
+        {"item": frame["item"].astype(float)},  # as after a merge
+        {"item": frame["item"].astype(str).str.encode("utf-8")},
+    ):
+        pd.testing.assert_frame_equal(_data.Interactions(frame.assign(**change)).frame, want)
+    for genres in (["a", "b"], np.array(["a", "b"]), ("a", "b")):
+        got = _data.Interactions(frame.assign(rating=True, genres=[genres] * len(frame), title=None)).frame
+        assert set(got["genres"]) == {"a|b"} and set(got["rating"]) == {1} and set(got["title"]) == {""}
+    late = _data.Interactions(frame.assign(time=frame["time"] + pd.Timedelta(milliseconds=250))).frame["time"]
+    assert late.iloc[1] == 1704153600.25
+    with pytest.warns(tacit.TacitWarning, match="columns={'time': 'when'}"):
+        _data.Interactions(frame.rename(columns={"time": "when"}))
+
+
+def test_dates_that_are_text_or_objects():
+    frame = clicks().set_axis(["user", "item", "time", "title"], axis=1)
+    want, _ = held_out(frame)
+    assert len(want) == 24
+    for change in (
+        {"time": frame["time"].dt.strftime("%Y-%m-%dT%H:%M:%S")},
+        {"time": pd.Series([t.date() for t in frame["time"]], dtype=object)},
+    ):
+        got, _ = held_out(frame.assign(**change).sample(frac=1, random_state=2))
+        assert got == want, change
+
+    class Other:  # such as a data frame of polars
+        to_pandas = staticmethod(lambda: frame)
+
+    assert held_out(Other())[0] == want
+
+
+def test_names_of_columns():
+    frame = clicks().set_axis(["UserID", "movie_id", "Timestamp", "Title"], axis=1)
+    want = _data.Interactions(clicks(), ROLES).frame
+    pd.testing.assert_frame_equal(_data.Interactions(frame).frame, want)
+    text = _data.Interactions(clicks(), "user=who, item=film, time=seen, title=name")
+    pd.testing.assert_frame_equal(text.frame, want)
+    assert list(_data.Interactions(frame, {"title": None}).frame.columns) == ["user", "item", "time"]
+    _, r = held_out(frame.assign(city="Bonn", **{"a b": 1}), columns={"context": ["city", "a b"], "time": "Timestamp"})
+    assert len(r.per_user) == 24 and "context=city,context=context2" in (r.dir / "config.toml").read_text()
+
+
+def test_names_are_those_of_the_program():
+    path = Path(__file__).parents[2] / "data" / "layout.go"
+    if not path.is_file():
+        pytest.skip("the source of the program is not here")
+    text = path.read_text(encoding="utf-8")
+    block = text[text.index("var headerNames") : text.index("// layout is how")]
+    for role, names in _data.HEADERS.items():
+        part = block[block.index(role + "Col:") :]
+        part = part[: part.index('",\n')]
+        assert names.split() == "".join(re.findall('"([^"]*)"', part + '"')).split(), role
+
+
+def test_paths(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "Haus é 漢"))
+    _, r = held_out(clicks(), columns=ROLES, out="~/ein Lauf")
+    assert r.dir == tmp_path / "Haus é 漢" / "ein Lauf" and tacit.load("~/ein Lauf").method == "fedmf"
+    clicks().to_csv(tmp_path / "a file.csv", index=False)
+    _, other = held_out(tmp_path / "a file.csv", columns=ROLES, out=tmp_path / "b b")
+    assert set(tacit.compare(r, other)["verdict"]) == {"no difference shown"}
+    files = other.export(tmp_path / "ex port", "csv", only=["items", "top"], n=3)
+    assert [f.name for f in files] == ["items.csv", "top.csv"] and len(pd.read_csv(files[1])) == 3 * 24
+
+
+def test_several_runs(tmp_path):
+    how = dict(method="fedmf", rounds=2, world=WORLD, references=False, preset="none")
+    both = tacit.run("world", protocol=["paper", "deployed"], **how)
+    alone = tacit.run("world", protocol="paper", **how)
+    pd.testing.assert_frame_equal(both["paper"].metrics, alone.metrics)
+    assert both.names == ["paper", "deployed"] and [r.leaks for r in both] == [True, False]
+    assert both.table["test sampled hr@10"].notna().all() and "2 runs" in repr(both)
+    with pytest.raises(tacit.InputError, match="best requires a grid"):
+        both.best()
+    grid = tacit.run("world", grid={"lr": [0.001, 0.5], "dim": [4, 8]}, out=tmp_path / "grid", **how)
+    table = grid.table
+    assert len(grid) == 4 and table["best"].sum() == 1 and "<table" in grid._repr_html_()
+    assert table["test full hr@10"].notna().tolist() == table["best"].tolist()
+    assert table["validation sampled ndcg@10"].idxmax() == table.index[table["best"]][0]
+    best = grid.best()
+    assert best.dir.name == table.index[table["best"]][0] and len(best.recommend("7", n=3)) == 3
+    with pytest.raises(tacit.InputError, match="unknown run 'x'"):
+        grid["x"]
+    with pytest.raises(tacit.InputError, match="runs in subfolders"):
+        tacit.load(tmp_path / "grid")
+
+
 def test_a_temporary_run_goes_with_its_object():
     r = tacit.run("world", method="fedmf", rounds=1, world=WORLD, references=False)
     folder = r.dir
@@ -141,9 +245,18 @@ def test_privacy():
     r = tacit.run(
         "world", method="fedmf", rounds=1, dim=4, world=WORLD, references=False, dp={"epsilon": 5, "delta": 1e-3}
     )
+    assert len(r.notes) > 0 and set(r.notes) <= set(r.privacy["caveats"])
     assert 0 < r.privacy["epsilon"] <= 5 and "epsilon" in repr(r)
     with pytest.raises(tacit.InputError):
         tacit.privacy.spend(noise=-1, rounds=10)
+    plan = tacit.privacy.plan(epsilon=8, users=100_000, rounds=5, delta=1e-6)
+    assert plan.index[0] == "as planned" and len(plan) > 1 and (plan["epsilon"] <= 8).all()
+    again = tacit.privacy.spend(
+        noise=plan["noise"].iloc[0], sampler="none", rounds=5, delta=1e-6, accountant="rdp", adjacency="zero-out"
+    )
+    assert again["epsilon"] == pytest.approx(plan["epsilon"].iloc[0], rel=1e-3)
+    with pytest.raises(tacit.InputError):
+        tacit.privacy.plan(epsilon=8, users=0, rounds=50)
 
 
 def test_lists():
@@ -161,14 +274,31 @@ def test_errors_are_exceptions_with_our_messages(tmp_path, monkeypatch):
         tacit.run(clicks())
     with pytest.raises(tacit.InputError, match="'filmm'"):
         tacit.run(clicks(), columns={"user": "who", "item": "filmm"})
-    with pytest.raises(tacit.InputError, match="missing values"):
+    with pytest.raises(tacit.InputError, match="168 of 168 rows have no value"):
         tacit.run(clicks().assign(film=None), columns=ROLES)
     with pytest.raises(tacit.InputError, match="several columns named 'film'"):
         tacit.run(pd.concat([clicks(), clicks()[["film"]]], axis=1), columns=ROLES)
     with pytest.raises(tacit.InputError, match="one line of text"):
         tacit.run(clicks().assign(who="a\nb"), columns=ROLES)
-    with pytest.raises(tacit.InputError, match="one name"):
-        tacit.run("world", protocol=["paper", "deployed"])
+    with pytest.raises(tacit.InputError, match="both user and item"):
+        tacit.run(clicks(), columns={"user": "who", "item": "who"})
+    with pytest.raises(tacit.InputError, match="unknown role 'city'"):
+        tacit.run(clicks(), columns={**ROLES, "city": "name"})
+    with pytest.raises(tacit.InputError, match="call reset_index"):
+        tacit.run(clicks().rename(columns={"who": "user", "film": "item"}).set_index("user"))
+    with pytest.raises(tacit.InputError, match="is empty"):
+        tacit.run(clicks().iloc[:0], columns=ROLES)
+    with pytest.raises(tacit.InputError, match="row 0 has 'good', must be a number"):
+        tacit.run(clicks().assign(stars="good"), columns=ROLES)
+    with pytest.raises(tacit.InputError, match="row 3 of the data frame"):
+        tacit.run(clicks().assign(seen=["2024-01-01"] * 3 + ["soon"] * 165), columns=ROLES)
+    for data in ({"user": [1]}, None, [1], clicks()["film"]):
+        with pytest.raises(tacit.InputError, match="must be a data frame"):
+            tacit.run(data)
+    with pytest.raises(tacit.InputError, match="whole number"):
+        tacit.run("world", seeds=[1, 2])
+    with pytest.raises(tacit.InputError, match="without commas"):
+        tacit.run("world", grid={"lr": ["0.1,0.2"]})
     with pytest.raises(tacit.InputError, match="did you mean"):
         tacit.run(clicks(), columns=ROLES, out=tmp_path / "run", method="pfedrek")
     assert not (tmp_path / "run.data.csv").exists()
@@ -177,8 +307,8 @@ def test_errors_are_exceptions_with_our_messages(tmp_path, monkeypatch):
         tacit.run(clicks(), columns=ROLES, out=tmp_path / "run")
     assert (tmp_path / "run.data.csv").read_text() == "mine"
     with pytest.raises(tacit.InputError, match="lrr"):
-        tacit.run(clicks(), columns=ROLES, out=tmp_path / "typo", lrr=1)
-    assert not (tmp_path / "typo.data.csv").exists()
+        tacit.run(clicks(), columns=ROLES, out=tmp_path / "new" / "typo", lrr=1)
+    assert not (tmp_path / "new").exists()
     (tmp_path / "result.json").write_text('{"schema_version": 2}')
     with pytest.raises(tacit.InputError, match="schema version 2"):
         tacit.load(tmp_path)
@@ -213,8 +343,16 @@ def test_progress(small, capsys):
     assert "round 3/3" in capsys.readouterr().err
     bar.close()
     Progress(small.dir, "ials", 1, 1, False).poll()
-    Progress(small.dir / "none", "ials", 1, 1, True).poll()
     assert capsys.readouterr().err.strip() == ""
+    bar = Progress(small.dir.parent, "ials", 1, 1, True)
+    bar.poll()
+    assert "ials: reading the data" in capsys.readouterr().err
+    bar.told("run 2/4: ials")
+    bar.told("evaluating the reference ease")
+    bar.told("          note: unused columns: a")
+    bar.poll()
+    shown = capsys.readouterr().err
+    assert "run 2/4, round 3/3" in shown and "[##########" in shown and bar.notes == ["unused columns: a"]
 
 
 def test_a_notebook_shows_a_bar(small, monkeypatch):
@@ -230,7 +368,8 @@ def test_a_notebook_shows_a_bar(small, monkeypatch):
     bar.poll()
     bar.poll()
     bar.close()
-    assert len(shown) == 2 and shown[0].startswith('<progress value="1.000"') and "&lt;ials&gt;: round 3/3" in shown[1]
+    assert len(shown) == 2 and shown[0].startswith('<progress value="1.000"')
+    assert "&lt;ials&gt;: round 3/3" in shown[0] and "&lt;ials&gt;: done" in shown[1]
 
 
 def test_the_readme(capsys):
@@ -241,27 +380,70 @@ def test_the_readme(capsys):
     exec(code.replace(".plot()", "").replace('"ials", rounds=5', '"ials", rounds=5, references=True, world="users=60,items=130"'), {})
 
 
+CHILD = """
+import os, signal, subprocess, sys, tempfile
+import tacit
+from tacit import _run
+
+tempfile.tempdir = sys.argv[2]
+start = subprocess.Popen
+
+class Popen(start):  # the program inherits the pipe of the test
+    def __init__(self, *args, **how):
+        super().__init__(*args, close_fds=False, **how)
+
+subprocess.Popen = Popen
+
+def poll(self):
+    if self._newest():
+        if sys.argv[1] == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise KeyboardInterrupt
+
+_run.Progress.poll = poll
+try:
+    tacit.run("world", method="pfedrec", rounds=100000, out=sys.argv[3] or None, references=False)
+except KeyboardInterrupt:
+    sys.exit(17)
+"""
+
+
+def interrupted(how, temporary, out):
+    """Interrupt a run in another process, and wait until its program has ended."""
+    env = {**os.environ, "PYTHONPATH": str(Path(tacit.__file__).parent.parent)}
+    source, sink = os.pipe()  # it ends with the last process that has it
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, how, str(temporary), str(out)],
+        env=env,
+        pass_fds=[sink],
+    ) as process:
+        os.close(sink)
+        process.wait()
+    os.read(source, 1)
+    os.close(source)
+    return process.returncode
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_an_interrupt_reaches_the_program(tmp_path):
     """The program saves what it has, and the run can be resumed."""
     out = tmp_path / "run"
-    code = (
-        "import tacit, sys, _thread\n"
-        "from tacit import _run\n"
-        "def poll(self):\n"
-        "    if self._newest(): raise KeyboardInterrupt\n"
-        "_run.Progress.poll = poll\n"
-        "try:\n"
-        f"    tacit.run('world', method='pfedrec', rounds=100000, out={str(out)!r}, references=False)\n"
-        "except KeyboardInterrupt:\n"
-        "    sys.exit(17)\n"
-    )
-    source = Path(tacit.__file__).parent.parent
-    env = {**os.environ, "PYTHONPATH": str(source)}
-    assert subprocess.run([sys.executable, "-c", code], env=env).returncode == 17
+    assert interrupted("interrupt", tmp_path, out) == 17
     assert (out / "checkpoint" / "state").is_file() and not (out / "result.json").exists()
-    with pytest.raises(tacit.InputError, match="no finished run"):
+    with pytest.raises(tacit.InputError, match="finish it with tacit.resume"):
         tacit.load(out)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interrupted_temporary_run_leaves_no_files(tmp_path):
+    assert interrupted("interrupt", tmp_path, "") == 17
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_the_program_stops_if_python_is_killed(tmp_path):
+    assert interrupted("kill", tmp_path, tmp_path / "run") == -9
+    assert (tmp_path / "run" / "checkpoint" / "state").is_file() and not (tmp_path / "run" / "result.json").exists()
 
 
 def test_the_wheel_has_the_program(tmp_path):

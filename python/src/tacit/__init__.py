@@ -13,15 +13,17 @@ from __future__ import annotations
 import pandas as pd
 
 from . import privacy
-from ._program import InputError, ProgramNotFoundError, TacitError, call, program
-from ._run import Run, compare, load, run
+from ._program import InputError, ProgramNotFoundError, TacitError, TacitWarning, call, program
+from ._run import Run, Runs, compare, load, resume, run
 from ._version import __version__
 
 __all__ = [
     "InputError",
     "ProgramNotFoundError",
     "Run",
+    "Runs",
     "TacitError",
+    "TacitWarning",
     "__version__",
     "compare",
     "datasets",
@@ -30,6 +32,7 @@ __all__ = [
     "methods",
     "privacy",
     "program",
+    "resume",
     "run",
 ]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence
+from typing import IO, Any, Callable, Optional, Sequence
 
 
 class TacitError(Exception):
@@ -27,9 +27,16 @@ class TacitError(Exception):
 class InputError(TacitError, ValueError):
     """The input is invalid: data, settings or names."""
 
+    def __init__(self, message: str, hint: str = "", code: str = "bad_input", exit_code: int = 2):
+        super().__init__(message, hint, code, exit_code)
+
 
 class ProgramNotFoundError(TacitError, FileNotFoundError):
     """The package has no program for this machine."""
+
+
+class TacitWarning(UserWarning):
+    """A note of the program, such as on a column that is not used."""
 
 
 def program() -> str:
@@ -55,22 +62,43 @@ def program() -> str:
 def call(
     args: Sequence[str],
     poll: Optional[Callable[[], None]] = None,
+    told: Optional[Callable[[str], None]] = None,
+    save: bool = True,
     every: float = 0.2,
 ) -> Any:
     """Run a command with ``--format json`` and return its data.
 
-    ``poll`` is called every few tenths of a second while the command runs. An interrupt is passed on: the
-    program then finishes its round and saves.
+    ``poll`` is called every few tenths of a second while the command runs, and ``told`` from another thread with
+    each line of its progress. If an exception such as KeyboardInterrupt arrives, the program stops: with ``save``
+    after the round that it is in, which it saves, otherwise at once. It also stops if this process is killed.
     """
-    command = [program(), *args, "--format", "json", "--quiet"]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile(
-        "w+", encoding="utf-8", errors="replace"
-    ) as err:
-        # A session of its own: Ctrl-C reaches the program once, from us.
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-        )
+    command = [program(), *args, "--format", "json", "--stop-at-eof"]
+    if told is None:
+        command.append("--quiet")
+    lines: list[str] = []
+
+    def read(stream: IO[str]) -> None:
+        for line in stream:
+            lines.append(line)
+            del lines[:-50]
+            if told is not None:
+                told(line.rstrip("\n"))
+
+    # A session of its own, so that Ctrl-C in a terminal does not reach the program as well.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as out, subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=out,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+        **_FLAGS,
+    ) as process:
+        assert process.stdin and process.stderr
+        reader = threading.Thread(target=read, args=(process.stderr,), daemon=True)
         try:
+            reader.start()
             while True:
                 try:
                     process.wait(every)
@@ -79,20 +107,26 @@ def call(
                     if poll:
                         poll()
         except BaseException:
-            _stop(process)
+            _stop(process, save)
             raise
+        finally:
+            reader.join(1)
         out.seek(0)
-        err.seek(0)
-        return _data(out.read(), err.read(), process.returncode)
+        return _data(out.read(), "".join(lines), process.returncode)
 
 
-def _stop(process: "subprocess.Popen[str]") -> None:
-    """Interrupt a program and wait until it has saved."""
+# A group of its own on Windows, for the same reason as a session elsewhere.
+_FLAGS: dict[str, Any] = {"creationflags": 0x200} if sys.platform == "win32" else {}
+
+
+def _stop(process: "subprocess.Popen[str]", save: bool) -> None:
+    """Ask the program to stop, by the end of its standard input, and wait; a second interrupt kills it."""
     try:
-        if sys.platform == "win32":
-            process.terminate()
-        else:
-            process.send_signal(signal.SIGINT)
+        if process.stdin:
+            process.stdin.close()
+        process.wait(None if save else 1)
+    except subprocess.TimeoutExpired:
+        process.kill()
         process.wait()
     except BaseException:
         process.kill()

@@ -1,9 +1,10 @@
-"""A progress bar for notebooks and terminals, from the metrics that a run writes after each round."""
+"""A progress bar for notebooks and terminals, from the lines of the program and the metrics that a run writes."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, Optional
@@ -13,12 +14,34 @@ class Progress:
     """Shows how far a run in a folder is. ``show`` None means: in notebooks and terminals only."""
 
     def __init__(self, folder: Path, title: str, seeds: int, first: int, show: Optional[bool]):
-        self._folder, self._title, self._seeds, self._first = folder, title, seeds, first
+        self._base = self._folder = folder
+        self._title, self._seeds, self._first = title, seeds, first
         self._shell = _notebook()
         self._on = show if show is not None else self._shell is not None or sys.stderr.isatty()
         self._handle: Any = None
         self._width = 0
         self._rounds = 0
+        self._phase = ""  # what the program does besides rounds
+        self._run, self._runs = 1, 1  # of several runs
+        self._last: tuple = ()
+        self.notes: list[str] = []
+
+    def told(self, line: str) -> None:
+        """Take a line of the program."""
+        text = line.strip()
+        if text.startswith("note: "):
+            if text[6:] not in self.notes:
+                self.notes.append(text[6:])
+            return
+        several = re.match(r"run (\d+)/(\d+): (.*)", text)
+        if several:
+            self._run, self._runs = int(several.group(1)), int(several.group(2))
+            self._folder = self._base / several.group(3)
+            self._rounds, self._phase = 0, ""
+        elif text.startswith(("evaluating ", "drawing ", "trying ")):
+            self._phase = text.split(" (--")[0]
+        elif text.startswith(("round ", "seed ")):
+            self._phase = ""
 
     def poll(self) -> None:
         """Show the newest round."""
@@ -26,20 +49,31 @@ class Progress:
             return
         found = self._newest()
         if not found:
+            self._show(f"{self._title}: {self._phase or 'reading the data'}", (self._run - 1) / self._runs)
             return
         seed, line, total = found
-        text = f"{self._title}: round {line['round']}/{total}"
+        text = f"{self._title}: "
+        if self._runs > 1:
+            text += f"run {self._run}/{self._runs}, "
+        text += f"round {line['round']}/{total}"
         if self._seeds > 1:
             text += f", seed {seed - self._first + 1}/{self._seeds}"
         metrics = ((line.get("valid") or {}).get("sampled")) or {}
         if "hr@10" in metrics:
             text += f", validation HR@10 {metrics['hr@10']:.4f}"
+        if self._phase:
+            text += f"; {self._phase}"
         done = (seed - self._first + line["round"] / max(total, 1)) / self._seeds
-        self._show(text, min(done, 1.0))
+        self._show(text, (self._run - 1 + min(done, 1.0)) / self._runs)
 
-    def close(self) -> None:
-        """Remove the bar of a terminal; that of a notebook stays."""
-        if self._on and not self._shell and self._width:
+    def close(self, failed: bool = False) -> None:
+        """Remove the bar of a terminal; that of a notebook stays, complete unless the run failed."""
+        if not self._on:
+            return
+        if self._shell:
+            if self._handle is not None:
+                self._show(f"{self._title}: {'stopped' if failed else 'done'}", self._last[1] if failed else 1.0)
+        elif self._width:
             sys.stderr.write("\r" + " " * self._width + "\r")
             sys.stderr.flush()
 
@@ -62,6 +96,9 @@ class Progress:
         return None
 
     def _show(self, text: str, done: float) -> None:
+        if (text, done) == self._last:
+            return
+        self._last = (text, done)
         if self._shell:
             from html import escape
 
@@ -74,7 +111,7 @@ class Progress:
                 self._handle.update(page)
             return
         bar = "#" * round(20 * done)
-        line = f"[{bar:<20}] {text}"
+        line = f"[{bar:<20}] {text}"[: max(shutil.get_terminal_size().columns - 1, 20)]
         sys.stderr.write("\r" + line.ljust(self._width))
         sys.stderr.flush()
         self._width = max(self._width, len(line))

@@ -6,21 +6,21 @@ import csv
 import json
 import os
 import tempfile
+import warnings
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union, overload
 
 import numpy as np
 import pandas as pd
 
 from . import _frames
-from ._program import InputError, TacitError, call
+from ._data import Columns, Interactions, column_words, identifier
+from ._program import InputError, TacitError, TacitWarning, call
 from ._progress import Progress
 
 PathLike = Union[str, "os.PathLike[str]"]
-
-ROLES = ("user", "item", "rating", "time", "title", "genres")
 
 
 class Run:
@@ -31,16 +31,15 @@ class Run:
     """
 
     def __init__(self, folder: PathLike, data_dir: Optional[PathLike] = None, _keep: Any = None):
-        self.dir = Path(folder)
+        self.dir = Path(folder).expanduser()
+        self.notes: list[str] = []  # of the program, such as on columns that are not used
         self._data_dir = data_dir
         self._keep = _keep  # a temporary folder that lives as long as the run
         path = self.dir / "result.json"
         if not path.is_file():
             raise InputError(
                 f"{self.dir} has no finished run (no result.json)",
-                f'finish it with `tacit run --resume {self.dir}`, or create it with tacit.run(..., out="{self.dir}")',
-                "bad_input",
-                2,
+                _no_result(self.dir),
             )
         try:
             self.result: dict = json.loads(path.read_text(encoding="utf-8"))
@@ -49,13 +48,11 @@ class Run:
             if version == 1:
                 runs[0]["method"], runs[0]["test"]
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as err:
-            raise InputError(f"{path} is corrupt: {err}", "", "bad_input", 2) from None
+            raise InputError(f"{path} is corrupt: {err}") from None
         if version != 1:
             raise InputError(
                 f"{path} has schema version {version}, and this package reads version 1",
                 "install a newer tacit-rec",
-                "bad_input",
-                2,
             )
         self._runs: list[dict] = runs
 
@@ -106,7 +103,7 @@ class Run:
         if len(self._runs) == 1 and self.seeds == [seed]:
             return self
         if seed not in self.seeds:
-            raise InputError(f"seed {seed}: the run has the seeds {self.seeds}", "", "bad_input", 2)
+            raise InputError(f"seed {seed}: the run has the seeds {self.seeds}")
         return Run(self.dir / f"seed-{seed}", self._data_dir, self._keep)
 
     # What was measured.
@@ -175,15 +172,15 @@ class Run:
 
         Held-out items may appear in the list of a user, and are marked in the column ``held_out``;
         ``whole_history=True`` also reads them. A history is item identifiers, oldest first, or (item, rating)
-        pairs. Each call loads the model; use ``top`` for many users.
+        pairs. Each call loads the model; use ``recommend_all`` for many users.
         """
         args = ["-n", str(n)]
         if (user is None) == (history is None):
-            raise InputError("recommend requires either a user or a history", "", "bad_input", 2)
+            raise InputError("recommend requires either a user or a history")
         if whole_history:
             args.append("--whole-history")
         if history is None:
-            data = self._call("recommend", *args, "--user", str(user).strip(" "))  # as files are read
+            data = self._call("recommend", *args, "--user", identifier(user))
         else:
             with tempfile.TemporaryDirectory(prefix="tacit-") as folder:
                 path = Path(folder) / "history.csv"
@@ -195,11 +192,31 @@ class Run:
         out.index = pd.RangeIndex(1, len(out) + 1, name="rank")
         return out
 
-    def top(self, n: int = 10) -> pd.DataFrame:
+    def recommend_all(self, n: int = 10) -> pd.DataFrame:
         """Return the n best items of every user: columns user, rank, item, title, score and held_out."""
         with tempfile.TemporaryDirectory(prefix="tacit-") as folder:
             self._call("export", "--only", "top", "-n", str(n), "-o", folder)
             return _frames.text_frame(Path(folder) / "top.csv", ["rank", "score"])
+
+    def export(
+        self, folder: PathLike, format: str = "npy", *, only: Union[str, Sequence[str], None] = None, n: int = 10
+    ) -> list[Path]:
+        """Write item vectors, user vectors and the n best items of every user to a folder; return the files.
+
+        Parameters
+        ----------
+        format
+            ``npy``: NumPy arrays, beside CSV files with the identifiers of their rows; or ``csv``.
+        only
+            ``items``, ``users`` or ``top``, or several of them. By default everything that the method has.
+        """
+        args = ["--as", str(format), "-n", str(n), "-o", os.fspath(Path(folder).expanduser())]
+        if only is not None:
+            args += ["--only", only if isinstance(only, str) else ",".join(only)]
+        out = self._call("export", *args)
+        for text in out.get("left_out") or []:
+            warnings.warn(text, TacitWarning, stacklevel=2)
+        return [Path(out["folder"]) / f["file"] for f in out["files"]]
 
     @property
     def item_vectors(self) -> np.ndarray:
@@ -275,107 +292,305 @@ class Run:
         return f"<p><b>{escape(self._heading())}</b><br>test items</p>{table}"
 
 
+class Runs:
+    """Several runs: one per protocol and setting of a grid. ``tacit.run`` returns it.
+
+    ``table`` compares them, ``best()`` is the best setting on validation items, and ``runs["paper"]`` or
+    ``runs["deployed,lr=0.1"]`` is one of them.
+    """
+
+    def __init__(self, several: Mapping[str, Any], data_dir: Optional[PathLike] = None, _keep: Any = None):
+        self._variants = [dict(v) for v in several["runs"]]
+        self._runs = {v["name"]: Run(v["folder"], data_dir, _keep) for v in self._variants}
+        self.notes: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs.values())
+
+    def __getitem__(self, name: str) -> Run:
+        if name not in self._runs:
+            raise InputError(f"unknown run {name!r}", f"the runs are {', '.join(self._runs)}")
+        return self._runs[name]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the runs, such as ``deployed,lr=0.1``."""
+        return list(self._runs)
+
+    def best(self, protocol: Optional[str] = None) -> Run:
+        """Return the run of a grid that has the best NDCG@10 on the validation items of its protocol."""
+        found = [v["name"] for v in self._variants if v.get("best") and protocol in (None, v["protocol"])]
+        if len(found) != 1:
+            protocols = ", ".join(dict.fromkeys(v["protocol"] for v in self._variants))
+            if any(v.get("best") for v in self._variants):
+                raise InputError(f"best: protocol {protocol!r} must be one of {protocols}")
+            raise InputError("best requires a grid", f"metrics under {protocols} do not compare")
+        return self._runs[found[0]]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """HR@10 and NDCG@10 of all runs, as means over the seeds, by run.
+
+        With a grid only the best run of a protocol has test metrics: choosing by the others would be a choice on
+        test items.
+        """
+        grid = any(v.get("settings") for v in self._variants)
+        rows = {}
+        for v in self._variants:
+            run = self._runs[v["name"]]
+            row: dict[str, Any] = {"protocol": v["protocol"], **(v.get("settings") or {})}
+            if grid:
+                row["best"] = bool(v.get("best"))
+            means = run.metrics.groupby(level=["items", "ranking"], sort=False).mean()
+            for items, ranking in (("validation", "sampled"), ("test", "sampled"), ("test", "full")):
+                for metric in ("hr@10", "ndcg@10"):
+                    known = (items, ranking) in means.index and (items == "validation" or row.get("best", True))
+                    row[f"{items} {ranking} {metric}"] = means.loc[(items, ranking), metric] if known else np.nan
+            rows[v["name"]] = row
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("run")
+
+    def _heading(self) -> str:
+        first = next(iter(self))
+        methods = dict.fromkeys(r.method for r in self)
+        return f"{', '.join(methods)} on {first.dataset}, {len(self)} runs"
+
+    def __repr__(self) -> str:
+        return f"<tacit.Runs {self._heading()}>\n{self.table.to_string(float_format='{:.4f}'.format, na_rep='-')}"
+
+    def _repr_html_(self) -> str:
+        table = self.table.to_html(float_format="{:.4f}".format, na_rep="-", border=0)
+        return f"<p><b>{escape(self._heading())}</b></p>{table}"
+
+
+def _no_result(folder: Path) -> str:
+    """Return the next step for a folder without a result."""
+    if (folder / "config.toml").is_file():
+        return f"finish it with tacit.resume({str(folder)!r})"
+    try:
+        inside = sorted(p.parent.name for p in folder.glob("*/result.json"))
+    except OSError:
+        inside = []
+    if inside:
+        more = f" and {len(inside) - 8} more" if len(inside) > 8 else ""
+        return f"it has runs in subfolders: {'; '.join(inside[:8])}{more}"
+    return f"create it with tacit.run(..., out={str(folder)!r})"
+
+
 def _history_frame(history: Iterable[Any]) -> pd.DataFrame:
     if isinstance(history, (str, bytes)):
-        raise InputError("a history must be a list of items, not a text", "", "bad_input", 2)
+        raise InputError("a history must be a list of items, not a text")
     rows = []
     for x in history:
         item, rating = x if isinstance(x, (tuple, list)) and len(x) == 2 else (x, 1)
-        rows.append((_identifier(item), rating))
+        rows.append((identifier(item), rating))
     return pd.DataFrame(rows, columns=["item", "rating"])
 
 
-def _identifier(x: Any) -> str:
-    text = str(x)
-    if not text or "\n" in text or "\r" in text:
-        raise InputError(f"invalid identifier {text!r}: must be one line of text", "", "bad_input", 2)
-    return text
+@overload
+def run(
+    data: Union[pd.DataFrame, PathLike] = ...,
+    method: str = ...,
+    protocol: str = ...,
+    seeds: int = ...,
+    *,
+    grid: None = ...,
+    **settings: Any,
+) -> Run: ...
+
+
+@overload
+def run(
+    data: Union[pd.DataFrame, PathLike] = ...,
+    method: str = ...,
+    protocol: Union[str, Sequence[str]] = ...,
+    seeds: int = ...,
+    *,
+    grid: Optional[Mapping[str, Sequence[Any]]] = ...,
+    **settings: Any,
+) -> Union[Run, Runs]: ...
 
 
 def run(
     data: Union[pd.DataFrame, PathLike] = "world",
     method: str = "tacit",
-    protocol: str = "deployed",
+    protocol: Union[str, Sequence[str]] = "deployed",
     seeds: int = 1,
     *,
     seed: int = 1,
+    grid: Optional[Mapping[str, Sequence[Any]]] = None,
     out: Optional[PathLike] = None,
-    columns: Union[str, Mapping[str, str], None] = None,
+    columns: Columns = None,
     data_dir: Optional[PathLike] = None,
     references: bool = True,
     figures: bool = False,
     force: bool = False,
     progress: Optional[bool] = None,
     **settings: Any,
-) -> Run:
+) -> Union[Run, Runs]:
     """Train a method on a data set and evaluate it, as ``tacit run`` does.
 
     Parameters
     ----------
     data
         A data frame of interactions, the path of a file, or the name of a known set (``world`` is built in).
-        A data frame needs columns for user and item, and may have rating, time, title and genres.
+        A data frame needs columns for user and item, and may have rating, time, title and genres. Objects with
+        a method ``to_pandas``, such as data frames of polars and tables of pyarrow, are converted.
     method, protocol
-        Names; ``tacit.methods()`` lists the methods, ``tacit help protocols`` the protocols.
+        Names; ``tacit.methods()`` lists the methods, ``tacit help protocols`` the protocols. A list of protocols
+        is several runs.
     seeds
         Number of runs, with consecutive seeds from ``seed`` on.
+    grid
+        Settings with lists of values, such as ``{"lr": [0.01, 0.1]}``: every combination is a run, and the best is
+        chosen on validation items.
     out
         Folder for the run. By default it is temporary, and deleted with the returned object. The interactions
         of a data frame are written beside it, as ``OUT.data.csv``, because recommendations need them.
     columns
-        Which columns are which, such as ``{"user": "uid", "item": "film"}``.
+        Which columns are which, such as ``{"user": "uid", "item": "film", "context": ["city"]}``. None leaves a
+        role out: ``{"rating": None}``. For a data frame, roles that are not named are detected by common names.
     data_dir
         Folder of the known data sets; by default $TACIT_DATA or the cache folder.
     references
         Whether to measure the reference rows (popularity, EASE, local training, memoriser).
     figures
         Whether to compute the figures of the report, which takes seconds.
+    force
+        Whether to replace the run in ``out``.
     progress
         Whether to show a progress bar; by default in notebooks and terminals.
     settings
-        Settings of the run and the method, with ``_`` for ``-``: ``rounds=20, lr=0.05, dp="epsilon=8"``.
+        Flags of ``tacit run`` and parameters of the method, with ``_`` for ``-``:
+        ``rounds=20, lr=0.05, dp={"epsilon": 8}, time_format="day-first"``. None means the default.
+
+    Returns
+    -------
+    Run
+        With several protocols or a grid: Runs.
 
     Raises
     ------
     InputError
         If the data or a setting is invalid. It is also a ValueError.
     """
-    if "," in str(protocol) or not isinstance(protocol, str):
-        raise InputError(f"protocol {protocol!r}: must be one name", "call run once per protocol", "bad_input", 2)
-    keep = None
-    if out is None:
-        keep = tempfile.TemporaryDirectory(prefix="tacit-")
-        folder = Path(keep.name) / "run"
-    else:
-        folder = Path(out)
-    args = ["run", "--method", str(method), "--protocol", str(protocol), "--seeds", str(seeds), "--seed", str(seed)]
-    args += ["--out", str(folder)]
-    written: Optional[Path] = None
-    if isinstance(data, pd.DataFrame):
-        written = _write_data(data, columns, folder, force)
-        args += ["--data", str(written)]
-        args += ["--columns", ",".join(f"{r}={r}" for r in ROLES if _column(data, columns, r) is not None)]
-        args += ["--sep", "comma", "--header", "yes"]
-    else:
-        args += ["--data", os.fspath(data)]
-        if columns is not None:
-            args += ["--columns", columns if isinstance(columns, str) else _value(columns)]
+    several = grid is not None or not isinstance(protocol, str) or "," in protocol
+    if not isinstance(protocol, str):
+        protocol = ",".join(map(str, protocol))
+    for name, x in (("seeds", seeds), ("seed", seed)):
+        if isinstance(x, bool) or not isinstance(x, (int, np.integer)):
+            raise InputError(f"{name}={x!r}: must be a whole number", "seeds=5, seed=1 runs the seeds 1 to 5")
+    args = ["run", "--method", str(method), "--protocol", protocol, "--seeds", str(seeds), "--seed", str(seed)]
+    args += _grid_words(grid)
     for flag, on in (("--no-references", not references), ("--no-figures", not figures), ("--force", force)):
         if on:
             args.append(flag)
     if data_dir is not None:
-        args += ["--data-dir", os.fspath(data_dir)]
-    args += [f"{key.replace('_', '-')}={_value(value)}" for key, value in settings.items()]
-    bar = Progress(folder, method, int(seeds), int(seed), progress)
+        args += ["--data-dir", os.fspath(Path(data_dir).expanduser())]
+    args += [f"{key.replace('_', '-')}={_value(value)}" for key, value in settings.items() if value is not None]
+    if not isinstance(data, pd.DataFrame) and hasattr(data, "to_pandas"):
+        data = data.to_pandas()
+    rows: Optional[Interactions] = None
+    if isinstance(data, pd.DataFrame):
+        rows = Interactions(data, columns)
+        args += rows.flags
+    elif isinstance(data, (str, os.PathLike)):
+        path = os.fspath(data)
+        args += ["--data", os.path.expanduser(path) if path.startswith("~") else path]
+        if columns is not None:
+            args += ["--columns", column_words(columns)]
+    else:
+        raise InputError(
+            f"data: found {type(data).__name__}, must be a data frame, the path of a file or the name of a data set",
+            "pandas.DataFrame(...) makes a data frame",
+        )
+    with _Place(out, str(method), force) as place:
+        if rows is not None:
+            rows.write(place.data_file())
+            args += ["--data", str(place.data)]
+        args += ["--out", str(place.folder)]
+        bar = Progress(place.folder, str(method), int(seeds), int(seed), progress)
+        failed = True
+        try:
+            found = call(args, bar.poll, bar.told, save=out is not None)
+            failed = False
+        except InputError as err:
+            if rows is None or place.data is None:
+                raise
+            raise rows.explain(err, place.data) from None
+        finally:
+            bar.close(failed)
+        done: Union[Run, Runs]
+        done = Runs(found, data_dir, place.temporary) if several else Run(place.folder, data_dir, place.temporary)
+    done.notes = bar.notes
+    caveats = done.privacy["caveats"] if isinstance(done, Run) and done.privacy else []
+    for note in bar.notes:
+        if note not in caveats:
+            warnings.warn(note, TacitWarning, stacklevel=2)
+    return done
+
+
+class _Place:
+    """Where a run is written. It leaves no files behind if the run did not begin, or if it is temporary and fails."""
+
+    def __init__(self, out: Optional[PathLike], name: str, force: bool):
+        self.temporary: Optional["tempfile.TemporaryDirectory[str]"] = None
+        self.data: Optional[Path] = None
+        self._force, self._made = force, []  # type: bool, list[Path]
+        if out is None:
+            self.temporary = tempfile.TemporaryDirectory(prefix="tacit-")
+            self.folder = Path(self.temporary.name) / "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
+        else:
+            self.folder = Path(out).expanduser()
+
+    def data_file(self) -> Path:
+        """Return the path for the interactions of a data frame, in a folder that exists."""
+        if self.temporary is not None:
+            self.data = self.folder.parent / "dataframe.csv"
+            return self.data
+        path = self.folder.parent / (self.folder.name + ".data.csv")
+        if path.exists() and not self._force:
+            raise InputError(f"{path} exists", "choose another out, or use force=True to replace it")
+        for parent in [*path.parents][::-1]:
+            if not parent.exists():
+                parent.mkdir()
+                self._made.append(parent)
+        self.data = path
+        return path
+
+    def __enter__(self) -> "_Place":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            return
+        if self.temporary is not None:
+            self.temporary.cleanup()
+        elif self.data is not None and not self.folder.exists():
+            self.data.unlink(missing_ok=True)
+            for parent in self._made[::-1]:
+                try:
+                    parent.rmdir()
+                except OSError:
+                    break
+
+
+def resume(folder: PathLike, *, data_dir: Optional[PathLike] = None, progress: Optional[bool] = None) -> Run:
+    """Finish a run that was interrupted, from the last round that it saved. The result is the same, bit for bit."""
+    path = Path(folder).expanduser()
+    args = ["run", "--resume", str(path)]
+    if data_dir is not None:
+        args += ["--data-dir", os.fspath(Path(data_dir).expanduser())]
+    bar = Progress(path, path.name, 1, 1, progress)
+    failed = True
     try:
-        call(args, bar.poll)
-    except TacitError:
-        if written is not None and not folder.exists():  # the run has not begun: leave nothing behind
-            written.unlink()
-        raise
+        call(args, bar.poll, bar.told)
+        failed = False
     finally:
-        bar.close()
-    return Run(folder, data_dir, keep)
+        bar.close(failed)
+    return Run(path, data_dir)
 
 
 def load(folder: PathLike, *, data_dir: Optional[PathLike] = None) -> Run:
@@ -383,111 +598,40 @@ def load(folder: PathLike, *, data_dir: Optional[PathLike] = None) -> Run:
     return Run(folder, data_dir)
 
 
-def compare(base: Union[Run, PathLike], *others: Union[Run, PathLike]) -> pd.DataFrame:
+def compare(
+    base: Union[Run, PathLike], *others: Union[Run, PathLike], at: Optional[Sequence[int]] = None
+) -> pd.DataFrame:
     """Test whether runs differ from the first, by paired Wilcoxon tests over users with Holm's correction.
 
     The runs must have the same data, protocol and seeds. ``verdict`` is "better" or "worse" only if the test is
-    significant.
+    significant. ``at`` is the list lengths to compare by, such as ``[5, 10]``.
     """
-    folders = [str(r.dir if isinstance(r, Run) else Path(r)) for r in (base, *others)]
-    out = pd.DataFrame(call(["compare", *folders]))
+    folders = [str(r.dir if isinstance(r, Run) else Path(r).expanduser()) for r in (base, *others)]
+    out = pd.DataFrame(call(["compare", *folders, *(["--at", _value(at)] if at is not None else [])]))
     return out.set_index(["run", "metric"]) if len(out) else out
+
+
+def _grid_words(grid: Optional[Mapping[str, Sequence[Any]]]) -> list[str]:
+    words = []
+    if grid is not None and (not isinstance(grid, Mapping) or not grid):
+        raise InputError(f"grid={grid!r}: must be settings with lists of values", 'example: grid={"lr": [0.01, 0.1]}')
+    for key, values in (grid or {}).items():
+        texts = [_value(v) for v in (values if isinstance(values, (list, tuple, np.ndarray, range)) else [values])]
+        if not texts or any(not t or set(t) & set(", \t\n") for t in texts):
+            raise InputError(
+                f"grid: {key}={values!r}: must be a list of values without commas and spaces",
+                'example: grid={"lr": [0.01, 0.1]}',
+            )
+        words += ["--grid", f"{key.replace('_', '-')}={','.join(texts)}"]
+    return words
 
 
 def _value(x: Any) -> str:
     """Return a setting as text."""
-    if isinstance(x, bool):
+    if isinstance(x, (bool, np.bool_)):
         return "true" if x else "false"
     if isinstance(x, Mapping):
         return ",".join(f"{key}={_value(value)}" for key, value in x.items())
-    if isinstance(x, (list, tuple)):
+    if isinstance(x, (list, tuple, np.ndarray, range)):
         return ",".join(_value(v) for v in x)
     return str(x)
-
-
-def _column(frame: pd.DataFrame, columns: Union[str, Mapping[str, str], None], role: str) -> Any:
-    """Return the column of a role; None if the frame has none."""
-    if isinstance(columns, str):
-        raise InputError("columns of a data frame must be a dict such as {'user': 'uid', 'item': 'film'}", "",
-                         "bad_input", 2)
-    if columns and role in columns:
-        return columns[role]
-    names = {
-        "user": ("user", "user_id", "userid", "uid"),
-        "item": ("item", "item_id", "itemid", "movie_id", "movieid", "iid"),
-        "rating": ("rating", "ratings", "score", "stars"),
-        "time": ("time", "timestamp", "date", "datetime"),
-        "title": ("title",),
-        "genres": ("genres",),
-    }[role]
-    used = set((columns or {}).values())
-    for column in frame.columns:
-        if str(column).lower() in names and column not in used:
-            return column
-    return None
-
-
-def _write_data(
-    frame: pd.DataFrame, columns: Union[str, Mapping[str, str], None], folder: Path, force: bool
-) -> Path:
-    """Write the interactions of a data frame beside the run folder."""
-    known = set(ROLES)
-    for role, name in (columns or {}).items() if not isinstance(columns, str) else ():
-        if role not in known or name not in frame.columns:
-            raise InputError(
-                f"columns: {role!r}: {name!r}: must name a role ({', '.join(ROLES)}) and a column of the data frame",
-                f"the data frame has the columns {list(map(str, frame.columns))}",
-                "bad_input",
-                2,
-            )
-    out = {}
-    for role in ROLES:
-        name = _column(frame, columns, role)
-        if name is None:
-            if role in ("user", "item"):
-                raise InputError(
-                    f"the data frame has no column for the {role}: it has {list(map(str, frame.columns))}",
-                    f'name it: columns={{"{role}": ...}}',
-                    "bad_input",
-                    2,
-                )
-            continue
-        if list(frame.columns).count(name) > 1:
-            raise InputError(f"the data frame has several columns named {name!r}", "rename or drop one of them",
-                             "bad_input", 2)
-        column = frame[name]
-        if role in ("title", "genres"):
-            out[role] = column.map(_line)
-            continue
-        if column.isna().any():
-            raise InputError(f"column {name!r} of the data frame has missing values", "drop them with dropna()",
-                             "bad_input", 2)
-        if role in ("user", "item"):
-            column = column.map(_identifier)
-        elif pd.api.types.is_datetime64_any_dtype(column):
-            column = _seconds(column)
-        out[role] = column
-    path = folder.parent / (folder.name + ".data.csv")
-    if path.exists() and not force:
-        raise InputError(f"{path} exists", "choose another out, or use force=True to replace it", "bad_input", 2)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(out).to_csv(path, index=False)
-    return path
-
-
-def _line(x: Any) -> str:
-    """Return a title or genres as one line of text; several genres have | between them."""
-    if isinstance(x, (list, tuple, set)):
-        x = "|".join(map(str, x))
-    return "" if pd.isna(x) else " ".join(str(x).split())
-
-
-def _seconds(column: pd.Series) -> pd.Series:
-    """Return times as seconds since 1970, with fractions only if there are some."""
-    if getattr(column.dt, "tz", None) is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    since = column - pd.Timestamp(0)
-    whole = since // pd.Timedelta(seconds=1)
-    if (since == whole * pd.Timedelta(seconds=1)).all():
-        return whole
-    return since / pd.Timedelta(seconds=1)
