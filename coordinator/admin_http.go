@@ -35,6 +35,7 @@ var adminCalls = map[string]adminCall{
 	"GET status":      {do: answer((*Coordinator).Status)},
 	"GET history":     {do: adminHistory},
 	"GET runs":        {do: answer(adminRuns)},
+	"GET rounds":      {do: answer(adminRounds)},
 	"GET items":       {query: []string{"from", "limit"}, do: adminListItems},
 	"GET counted":     {query: []string{"round"}, secret: true, do: adminCounted},
 	"GET audit":       {query: []string{"limit"}, do: adminAudit},
@@ -77,6 +78,8 @@ type admin struct {
 	damage    string // of the log, found at the start
 	durations durations
 	health    health
+	rounds    roundLog
+	traffic   traffic
 }
 
 // SetAdminToken sets the token of the local operator, who may make all calls of the admin API; empty for none.

@@ -80,6 +80,15 @@ type runsResponse struct {
 
 func adminRuns(c *Coordinator) runsResponse { return runsResponse{c.Runs()} }
 
+// roundsResponse is the answer of GET rounds.
+type roundsResponse struct {
+	Rounds []RoundInfo `json:"rounds"`
+}
+
+func adminRounds(c *Coordinator) roundsResponse {
+	return roundsResponse{append([]RoundInfo{}, c.Rounds()...)}
+}
+
 // Runs lists the newest runs, the oldest first.
 func (a *AdminClient) Runs(ctx context.Context) ([]RunInfo, error) {
 	var out runsResponse

@@ -147,7 +147,7 @@ func (c *Coordinator) Config() rpc.Config {
 	return rpc.Config{
 		Federation: deviceAPI{c}, ID: c.identity.id[:], Lookup: c.lookup, Now: c.opt.Now,
 		Observe: c.ObserveCall, Authorize: c.authorize,
-		Mounts:    []rpc.Mount{{Prefix: rpc.AdminPrefix, Handler: c.serveAdmin}},
+		Mounts:    []rpc.Mount{{Prefix: rpc.AdminPrefix, Handler: c.serveAdmin}, c.mountedDashboard()},
 		ClockFile: filepath.Join(c.opt.Dir, "clock"),
 	}
 }
@@ -238,7 +238,9 @@ func (d deviceAPI) Fetch(_ context.Context, r *pb.FetchRequest) (*pb.FetchRespon
 		return nil, rpc.Refuse(rpc.Malformed, connect.CodeOutOfRange, "offset %d: the blob has %d bytes", r.Offset,
 			len(b))
 	}
-	return &pb.FetchResponse{Data: b[r.Offset:min(r.Offset+pieceBytes, uint64(len(b)))]}, nil
+	piece := b[r.Offset:min(r.Offset+pieceBytes, uint64(len(b)))]
+	d.admin.traffic.sent.Add(int64(len(piece)))
+	return &pb.FetchResponse{Data: piece}, nil
 }
 
 func reported(s pb.ReportState) *pb.ReportResponse { return &pb.ReportResponse{State: s} }
@@ -249,6 +251,7 @@ func (d deviceAPI) Report(ctx context.Context, r *pb.ReportRequest) (*pb.ReportR
 		return nil, err
 	}
 	id := callerID(ctx)
+	d.admin.traffic.received.Add(int64(len(r.Data)))
 	open, err := d.roundOf(id, r)
 	if err != nil {
 		return nil, err
@@ -372,6 +375,7 @@ func (d deviceAPI) Mask(ctx context.Context, r *pb.MaskRequest) (*pb.MaskRespons
 	if !d.begun() {
 		return nil, rpc.Refuse(rpc.WrongRun, connect.CodeFailedPrecondition, "no run has begun")
 	}
+	d.admin.traffic.received.Add(int64(len(r.Message)))
 	d.devices.Seen(id, d.now(), d.settings().Deadline) // a device does not check in during a masked round
 	a := d.collection.LastAttempt()
 	if a == nil || !a.Matches(r) {

@@ -70,6 +70,7 @@ func (c *Coordinator) resume() error {
 	if err != nil {
 		return err
 	}
+	c.recallRounds(all)
 	newest, base := (*models.Version)(nil), (*models.Version)(nil)
 	for _, v := range slices.Backward(all) {
 		if newest == nil && c.latest.Load().has(v.Run) {

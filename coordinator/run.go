@@ -201,6 +201,7 @@ func (c *Coordinator) runRound(ctx context.Context) error {
 	start := c.now()
 	c.awaited = start
 	c.progress.beginRound(start)
+	c.admin.rounds.begin(start, c.totals())
 	c.sayTraining(t)
 	if err := c.beginEpoch(t); err != nil {
 		return err
@@ -240,6 +241,7 @@ func (c *Coordinator) runRound(ctx context.Context) error {
 	if !event.Sampled {
 		event.Counted, event.Cohort = outcome.Counted, outcome.Cohort
 	}
+	c.noteRound(&event)
 	if evaluates {
 		event.Evaluation, event.EvaluationMissed, err = c.evaluate(ctx, t)
 		if err == nil {

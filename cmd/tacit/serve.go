@@ -20,7 +20,6 @@ import (
 	"github.com/tacit-rec/tacit/coordinator"
 	"github.com/tacit-rec/tacit/internal/pb"
 	"github.com/tacit-rec/tacit/internal/rpc"
-	"github.com/tacit-rec/tacit/internal/store"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 )
 
@@ -33,7 +32,7 @@ type serveFlags struct {
 	insecure, deterministic, repair, newPin            bool
 	countItems                                         bool
 	users, rowColumns                                  []string
-	metrics, config, schedule                          string
+	metrics, config, schedule, dashboard               string
 	printConfig                                        bool
 	logs                                               logFlags
 	limits                                             limitFlags
@@ -81,6 +80,8 @@ func (a *app) serveCmd() *cobra.Command {
 	f.runFlags(c)
 	fl.BoolVar(&f.insecure, "insecure", false, "no TLS: anyone on the network path can read models and updates")
 	fl.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz on this address, without TLS")
+	fl.StringVar(&f.dashboard, "dashboard", "",
+		"serve the dashboard on this loopback address too, to read without a token")
 	fl.StringVar(&f.logs.format, "log-format", "auto", "auto, text or json; auto: lines for people on a terminal")
 	fl.StringVar(&f.logs.level, "log-level", "", "debug, info, warn or error; default: info, on a terminal warn")
 	f.limits.flags(fl)
@@ -92,7 +93,7 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.BoolVar(&f.repair, "repair", false, "move damaged files of the state folder aside, list what was lost, and stop")
 	a.describe(c, serveDetails,
 		flagsUnder("Server", "listen state metrics config",
-			"print-config name cert cert-key new-pin insecure connections address-connections "+
+			"dashboard print-config name cert cert-key new-pin insecure connections address-connections "+
 				"open-enrolment check-in-rate idle-interval max-interval log-format log-level repair"),
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline schedule",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
@@ -194,40 +195,21 @@ func (a *app) serve(ctx context.Context, f *serveFlags, spec *experiment.Spec) e
 		return err
 	}
 	defer m.Close()
+	pages, err := openDashboard(f.dashboard)
+	if err != nil {
+		return err
+	}
+	if pages != nil {
+		defer pages.Close()
+		f.dashboard = pages.Addr().String()
+	}
 	if err := os.MkdirAll(f.state, 0o700); err != nil {
 		return failed(err, "choose another folder with --state")
 	}
 	if err := closeStateDir(f.state, opt.Warn); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer a.limitStop(ctx, stopWithin, os.Exit)()
-	c, err := coordinator.Open(opt)
-	var damage *store.Damage
-	if errors.As(err, &damage) {
-		return input(err, "tacit serve --repair --state "+f.state)
-	}
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if spec != nil {
-		if err := c.Begin(settings, items); err != nil {
-			hint := ""
-			if errors.Is(err, coordinator.ErrBegun) {
-				hint = "omit -d to resume it; then tacit admin end ends it, and tacit admin begin begins another one"
-			}
-			return input(err, hint)
-		}
-	}
-	m.c.Store(c)
-	err = a.listen(ctx, c, f, l)
-	cancel() // the rest has a limit
-	if a.terminated.Load() && errors.Is(err, context.Canceled) {
-		return nil // a server that is told to stop has not failed
-	}
-	return err
+	return a.open(ctx, f, &opt, spec != nil, settings, items, servePorts{l, pages, m})
 }
 
 // openPort listens on --listen.
@@ -417,7 +399,9 @@ func reachable(a net.Addr) string {
 // writeServing prints how to reach the coordinator and what to do next.
 func (a *app) writeServing(w *localAccess, f *serveFlags, c *coordinator.Coordinator) {
 	if a.format == "json" {
-		b, _ := json.Marshal(map[string]any{"listening": w.URL, "pin": w.Pin, "state": f.state})
+		b, _ := json.Marshal(map[string]any{
+			"listening": w.URL, "pin": w.Pin, "state": f.state, "dashboard": f.dashboardURL(w.URL),
+		})
 		fmt.Fprintf(a.out, "%s\n", b)
 		return
 	}
@@ -428,6 +412,7 @@ func (a *app) writeServing(w *localAccess, f *serveFlags, c *coordinator.Coordin
 	} else if f.insecure {
 		fmt.Fprintf(a.out, "INSECURE     no TLS: anyone on the network path can read models and updates\n")
 	}
+	fmt.Fprintf(a.out, "dashboard    %s\n", f.dashboardURL(w.URL))
 	fmt.Fprintf(a.out, "state        %s\n", f.state)
 	if s.Method != "" {
 		fmt.Fprintf(a.out, "run          %s, %d items, devices: %s, round %d of %d\n", s.Name, s.Items,

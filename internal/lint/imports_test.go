@@ -100,7 +100,9 @@ var table = map[string]row{
 	"internal/store/disktest":          {may: none}, // for tests
 	"coordinator/internal/audit":       {may: list("internal/chainlog")},
 	"coordinator/internal/operators":   {may: list("internal/store")},
-	"coordinator": {may: list("coordinator/internal/audit coordinator/internal/operators internal/openmetrics " +
+	"coordinator/internal/dashboard":   {may: list("internal/study/figure")}, // the projection of the item map
+	"coordinator": {may: list("coordinator/internal/audit coordinator/internal/dashboard " +
+		"coordinator/internal/operators internal/openmetrics " +
 		"coordinator/internal/budget coordinator/internal/catalogue " +
 		"coordinator/internal/collection " +
 		"coordinator/internal/enrolment coordinator/internal/evaluation coordinator/internal/masked " +

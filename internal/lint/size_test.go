@@ -31,6 +31,7 @@ var wide = map[string]string{
 	"methods":        "one type for each published method",
 	"privacy/secagg": "each message of the protocol is a type, so that none can be passed for another",
 	"privacy":        "a policy, its stack and what devices enforce are one subject",
+	"internal/rpc":   "server, clients and error codes of one protocol; a code is a name that both sides use",
 	"coordinator":    "each answer of the admin API is a type, which server and client share",
 	"wire":           "each thing that travels has a form, a reader and a check",
 	"data": "sets, splits, protocols and the world are one subject to a reader; loaders have " +

@@ -255,7 +255,7 @@ func trust(ctx context.Context, key [32]byte) {
 	c.makeSafe()
 }
 
-// trustOperator is trust for a call with the operator's token.
+// trustOperator is trust for a call with an operator's token.
 func trustOperator(ctx context.Context) {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if !ok || c.safe.Load() {

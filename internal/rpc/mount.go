@@ -16,6 +16,9 @@ import (
 // address, operator's token, size (Limits.AdminBytes) and speed.
 type Mount struct {
 	Prefix string // of the path, such as /admin/v1/
+	// Open means that the handler checks itself who calls, with CheckToken. Bodies are then limited to 64 KiB, and the
+	// context of a request ends when the server shuts down, so that a stream of events does not delay it.
+	Open bool
 	// Handler answers a request, or returns an error before it has written anything. The server sends the text of
 	// errors made by Refuse only.
 	Handler func(w http.ResponseWriter, r *http.Request) error
@@ -33,8 +36,19 @@ func (s *Server) mountOf(path string) *Mount {
 
 // serveMount checks a request and passes it to its handler.
 func (s *Server) serveMount(a *response, r *http.Request, m *Mount) {
-	operator, err := s.checkToken(r)
-	limit := s.limits.AdminBytes
+	ctx, limit := context.WithValue(r.Context(), serverKey{}, s), openBytes
+	var err error
+	if m.Open {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.life, cancel)()
+	} else {
+		var operator Operator
+		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		operator, err = s.checkToken(r, token)
+		ctx, limit = operator.Context(ctx), s.limits.AdminBytes
+	}
 	if err == nil {
 		err = checkSize(r, limit)
 	}
@@ -42,7 +56,7 @@ func (s *Server) serveMount(a *response, r *http.Request, m *Mount) {
 		s.refuseJSON(a, r, err)
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), operatorKey{}, operator))
+	r = r.WithContext(ctx)
 	r.Body = http.MaxBytesReader(a.ResponseWriter, newTimedBody(a, r, s.limits.minSpeed()), int64(limit))
 	if err := m.Handler(a, r); err != nil {
 		if read := new(BodyError); errors.As(err, &read) {
@@ -63,7 +77,18 @@ type Operator struct {
 	ReadOnly bool // the token allows only calls that read
 }
 
-type operatorKey struct{}
+type (
+	operatorKey struct{}
+	serverKey   struct{}
+)
+
+// openBytes is the largest body of a request to an open mount.
+const openBytes = 64 << 10
+
+// Context returns the context of a call that the operator makes.
+func (o Operator) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, operatorKey{}, o)
+}
 
 // OperatorFrom returns the operator who makes a call.
 func OperatorFrom(ctx context.Context) Operator {
@@ -135,14 +160,23 @@ const (
 	wrongTokenBurst = 10
 )
 
+// CheckToken returns the operator whose token an open mount received, in whatever way. It limits wrong tokens by
+// address, as the admin API does.
+func CheckToken(r *http.Request, token string) (Operator, error) {
+	s, ok := r.Context().Value(serverKey{}).(*Server)
+	if !ok {
+		return Operator{}, errors.New("rpc: CheckToken requires a request of a mount")
+	}
+	return s.checkToken(r, token)
+}
+
 // checkToken returns the operator whose token a request has.
-func (s *Server) checkToken(r *http.Request) (Operator, error) {
+func (s *Server) checkToken(r *http.Request, token string) (Operator, error) {
 	from := address(r.RemoteAddr)
 	if wait := s.wrongTokens.peek(from, time.Now()); wait > 0 {
 		return Operator{}, slowDown(wait, "too many wrong tokens from this address")
 	}
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if ok && token != "" && s.config.Authorize != nil {
+	if token != "" && s.config.Authorize != nil {
 		if operator, ok := s.config.Authorize(token); ok {
 			trustOperator(r.Context())
 			return operator, nil

@@ -129,6 +129,8 @@ type Server struct {
 	smallBodies *memoryShares // of enrolled devices
 	largeBodies *memoryShares
 	unenrolled  *unenrolledCalls
+	life        context.Context // ends when a server of HTTP shuts down
+	end         context.CancelFunc
 
 	mu      sync.Mutex
 	refused map[string]uint64
@@ -171,6 +173,7 @@ func NewServer(c Config) (*Server, error) {
 		largeBodies: newMemoryShares(l.BodyMemory - l.BodyMemory/8),
 		unenrolled:  newUnenrolled(l.Unenrolled, l.AddressUnenrolled),
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	options := func(maxBytes int) []connect.HandlerOption {
 		return []connect.HandlerOption{
 			connect.WithReadMaxBytes(maxBytes), connect.WithCompression("gzip", nil, nil),
@@ -194,7 +197,7 @@ func (s *Server) HTTP(secure *tls.Config) *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(secure != nil)
 	wholePiece := s.limits.minSpeed().timeFor(s.limits.PieceBytes + overheadBytes)
-	return &http.Server{
+	h := &http.Server{
 		Handler: s.Handler(), TLSConfig: secure, Protocols: protocols,
 		ReadHeaderTimeout: s.limits.Grace,
 		// These two apply to requests that never reach a handler. Handlers move the deadlines as bytes
@@ -207,6 +210,8 @@ func (s *Server) HTTP(secure *tls.Config) *http.Server {
 			WriteByteTimeout: s.limits.Grace + 20*time.Second,
 		},
 	}
+	h.RegisterOnShutdown(s.end)
+	return h
 }
 
 // Refused returns the number of refused requests by error code. The key "connections" counts refused
@@ -238,7 +243,11 @@ func (s *Server) callOf(path string) string {
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.config.Observe != nil {
 		start := time.Now()
-		defer func() { s.config.Observe(s.callOf(r.URL.Path), time.Since(start)) }()
+		defer func() {
+			if w.Header().Get("Content-Type") != "text/event-stream" { // it lasts as long as a page is open
+				s.config.Observe(s.callOf(r.URL.Path), time.Since(start))
+			}
+		}()
 	}
 	a := &response{ResponseWriter: w, server: s, ctl: http.NewResponseController(w)}
 	_ = a.ctl.SetWriteDeadline(time.Time{}) // response sets it before each write

@@ -1,6 +1,7 @@
 package enrolment
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -204,4 +205,48 @@ func (r *Registry) describe(id uint32, now time.Time) Device {
 		}
 	}
 	return out
+}
+
+// Program is a program and the number of devices that reported it last.
+type Program struct {
+	Name    string
+	Devices int
+}
+
+// Programs lists the programs of devices, those of most devices first, and at most limit of them.
+func (r *Registry) Programs(limit int) (all []Program) {
+	r.mu.RLock()
+	for _, p := range r.programs {
+		if p.devices > 0 {
+			all = append(all, Program{p.name, p.devices})
+		}
+	}
+	r.mu.RUnlock()
+	slices.SortFunc(all, func(a, b Program) int {
+		return cmp.Or(cmp.Compare(b.Devices, a.Devices), cmp.Compare(a.Name, b.Name))
+	})
+	return all[:min(limit, len(all))]
+}
+
+// States counts the devices that ever enrolled by state, and those that take part and were heard of at a time or later.
+func (r *Registry) States(now, since time.Time) (states map[State]int, heard int) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	states = map[State]int{}
+	at, from := now.UnixNano(), since.UnixNano()
+	for _, d := range r.devices {
+		switch {
+		case d.barred != "":
+			states[d.barred]++
+			continue
+		case d.isActive(at):
+			states[Active]++
+		default:
+			states[Overdue]++
+		}
+		if seen := d.seen.Load(); seen > 0 && seen >= from {
+			heard++
+		}
+	}
+	return states, heard
 }
