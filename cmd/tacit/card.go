@@ -43,7 +43,10 @@ type cardData struct {
 	BytesUpMax   int     `json:"bytes_up_at_most"`
 	BytesDown    int     `json:"bytes_down"`
 	Memory       int     `json:"memory_estimate_bytes"`
-	Seconds      float64 `json:"seconds_estimate"`
+	Seconds      float64 `json:"seconds_estimate"` // of all seeds, with the two below
+	RefSeconds   float64 `json:"seconds_estimate_references"`
+	FigSeconds   float64 `json:"seconds_estimate_figures"`
+	Seeds        int     `json:"seeds"`
 	Rounds       int     `json:"rounds"`
 
 	Privacy *privacyCard `json:"privacy,omitempty"`
@@ -99,7 +102,11 @@ func cardOf(e experiment.Started) cardData {
 		c.Privacy = privacyCardOf(g)
 	}
 	c.SharedFloats, c.PrivateFloat = p.Sizes()
-	c.Memory, c.Seconds = memory(e, rows), estimate(e, float64(rows))
+	cores := float64(max(j.Jobs, 1))
+	c.Seeds = max(j.SeedOf-j.SeedAt+1, j.Seeds)
+	c.RefSeconds, c.FigSeconds = j.ReferenceSeconds(e.Split)/cores, j.FigureSeconds(e.Run)/cores
+	c.Memory = memory(e, rows)
+	c.Seconds = estimate(e, float64(rows))*float64(c.Seeds) + c.RefSeconds + c.FigSeconds
 	return c
 }
 
@@ -189,7 +196,7 @@ func (p *privacyCard) write(w io.Writer) {
 	}
 }
 
-// estimate is a rough time for training and evaluation in seconds, without references and other seeds.
+// estimate is a rough time for training and evaluation of one seed in seconds, without references and figures.
 func estimate(e experiment.Started, rows float64) float64 {
 	j, users := e.Job, float64(e.Split.Users())
 	cohort := j.Cohort.Expected(e.Split.Users()) / users
@@ -275,15 +282,27 @@ func card(w io.Writer, e experiment.Started) {
 	if c.Privacy != nil {
 		c.Privacy.write(w)
 	}
-	more := ""
-	if e.Job.Seeds > 1 {
-		more = fmt.Sprintf(" for each of %d seeds", e.Job.Seeds)
+	rounds := format.Plural(c.Rounds, "round")
+	if c.Seeds > 1 {
+		rounds += fmt.Sprintf(" for each of %d seeds", c.Seeds)
 	}
-	if !e.Job.NoReferences {
-		more += ", plus the reference rows (--no-references skips them)"
+	fmt.Fprintf(w, "estimate  %s, about %s of memory and %s%s\n", rounds, size(float64(c.Memory)), roughly(c.Seconds),
+		c.others())
+}
+
+// others says how much of the estimate is not training, and which flags skip it.
+func (c *cardData) others() string {
+	var parts []string
+	if c.RefSeconds >= 1 {
+		parts = append(parts, roughly(c.RefSeconds)+" for reference rows (--no-references)")
 	}
-	fmt.Fprintf(w, "estimate  %s, about %s of memory and %s%s\n", format.Plural(c.Rounds, "round"),
-		size(float64(c.Memory)), roughly(c.Seconds), more)
+	if c.FigSeconds >= 1 {
+		parts = append(parts, roughly(c.FigSeconds)+" for figures (--no-figures)")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ", of which " + strings.Join(parts, " and ")
 }
 
 // splitText says in words how the user chose to split the data; empty if the protocol splits it.

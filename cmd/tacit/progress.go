@@ -35,7 +35,9 @@ func (a *app) runProgress(rounds int) func(experiment.Event) {
 func (l *progressLine) event(event experiment.Event) {
 	switch e := event.(type) {
 	case experiment.Started:
-		l.begin, l.cheap = time.Now(), e.Job.RoundsBeforeTraining()
+		l.begin, l.cheap, l.from = time.Now(), e.Job.RoundsBeforeTraining(), 0
+		l.bytes, l.metrics = 0, ""
+		l.startSeed(e.Job.SeedAt, e.Job.SeedOf, e.Job.Seed)
 	case experiment.SettingTried:
 		l.println(fmt.Sprintf("trying setting %d/%d: %s: NDCG@10 %s on validation, %.1f s", e.At, e.Of, e.Settings,
 			points(e.NDCG), e.Seconds))
@@ -106,6 +108,48 @@ type progressLine struct {
 	last    time.Time // when the line was shown
 	metrics string    // of the last evaluation
 	bytes   int
+
+	seed, seeds        int       // which of the seeds runs, from 1, and their number; 0 for a run of one seed
+	firstSeed          int       // the first that was not stored
+	seedBegin, allFrom time.Time // when this seed and the first one began
+}
+
+// startSeed notes that one of several seeds begins, and says which.
+func (l *progressLine) startSeed(at, of int, value uint64) {
+	if of < 2 {
+		return
+	}
+	now := time.Now()
+	if l.firstSeed == 0 {
+		l.firstSeed, l.allFrom = at, now
+	}
+	l.seed, l.seeds, l.seedBegin = at, of, now
+	text := fmt.Sprintf("seed %d of %d: --seed %d", at, of, value)
+	if each := l.perSeed(); each > 0 {
+		text += ", about " + clock(each*time.Duration(of-at+1)) + " left"
+	}
+	l.println(text)
+}
+
+// perSeed is the mean time of the finished seeds, with references and figures; 0 before the first one ends.
+func (l *progressLine) perSeed() time.Duration {
+	if done := l.seed - l.firstSeed; done > 0 {
+		return l.seedBegin.Sub(l.allFrom) / time.Duration(done)
+	}
+	return 0
+}
+
+// seedsLeft says how long this seed and those after it will take, if the rounds of this one take left.
+func (l *progressLine) seedsLeft(left time.Duration) string {
+	others := time.Duration(l.seeds - l.seed)
+	if others <= 0 {
+		return ""
+	}
+	each := l.perSeed()
+	if each == 0 {
+		each = time.Since(l.seedBegin) + left
+	}
+	return ", all seeds " + clock(left+each*others)
 }
 
 func (a *app) progressLine(rounds int) *progressLine {
@@ -167,13 +211,18 @@ func (l *progressLine) round(e sim.Event) {
 func (l *progressLine) roundText(e sim.Event) string {
 	eta := ""
 	if done := e.Round - l.from; done > 0 && e.Round > l.cheap {
-		eta = "  ETA " + clock(time.Since(l.begin)/time.Duration(done)*time.Duration(l.rounds-e.Round))
+		left := time.Since(l.begin) / time.Duration(done) * time.Duration(l.rounds-e.Round)
+		eta = "  ETA " + clock(left) + l.seedsLeft(left)
+	}
+	seed := ""
+	if l.seeds > 1 {
+		seed = fmt.Sprintf("seed %d of %d  ", l.seed, l.seeds)
 	}
 	rate := 0.0
 	if e.TrainMS > 0 {
 		rate = float64(e.Devices) / e.TrainMS * 1000
 	}
-	return fmt.Sprintf("round %d/%d  %s%s devices/s  %s uploaded%s", e.Round, l.rounds, l.metrics, short(rate),
+	return fmt.Sprintf("%sround %d/%d  %s%s devices/s  %s uploaded%s", seed, e.Round, l.rounds, l.metrics, short(rate),
 		size(float64(l.bytes)), eta)
 }
 

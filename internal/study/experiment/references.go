@@ -13,12 +13,7 @@ import (
 
 // addReferences adds the reference rows to a result, and the tests of the method against each.
 func (j *Job) addReferences(ctx context.Context, run *sim.Run, res *result.Result, split *data.Split) error {
-	c := reference.Config{
-		Split: split, Rounds: j.visits(split.Users()), Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(),
-		Jobs:      j.Jobs,
-		EvalUsers: j.EvalUsers.Of(split), Cache: j.References,
-	}
-	rows, err := references(ctx, c, func(e ReferenceProgress) { j.OnEvent(e) })
+	rows, err := references(ctx, j.referenceConfig(split), func(e ReferenceProgress) { j.OnEvent(e) })
 	if err != nil {
 		return err
 	}
@@ -38,6 +33,14 @@ func (j *Job) addReferences(ctx context.Context, run *sim.Run, res *result.Resul
 		res.References[name].Versus = v
 	}
 	return nil
+}
+
+// referenceConfig returns what the reference rows of the job depend on.
+func (j *Job) referenceConfig(split *data.Split) reference.Config {
+	return reference.Config{
+		Split: split, Rounds: j.visits(split.Users()), Negatives: j.Negatives, Seed: j.Seed, Ties: j.TieRule(),
+		Jobs: j.Jobs, EvalUsers: j.EvalUsers.Of(split), Cache: j.References,
+	}
 }
 
 // visits returns the number of rounds that a device takes part in, on average.

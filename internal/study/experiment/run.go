@@ -35,6 +35,8 @@ type Job struct {
 	Version      string
 	Commit       string
 
+	SeedAt, SeedOf int // which of the seeds of RunSeeds this is, from 1; 0 for a run of one seed
+
 	OnEvent func(Event) // receives progress events, one call at a time; may be nil
 
 	References *reference.Cache // shared by the reference rows of several runs; may be nil

@@ -73,6 +73,7 @@ func (j *Job) seedJobs() []*sweep.Job[*result.Result] {
 		one := *j
 		one.Spec = j.Spec.withSeed(j.Seed + i)
 		one.Figures = j.Figures && i == 0 // one seed is enough for figures
+		one.SeedAt, one.SeedOf = int(i)+1, j.Seeds
 		if j.Out != "" {
 			one.Out = filepath.Join(j.Out, fmt.Sprintf("seed-%d", one.Seed))
 		}

@@ -56,11 +56,12 @@ type Cache struct {
 	weights []float32
 }
 
+// Limits of the reference rows.
 const (
-	easeItems   = 6000
+	EASEItems   = 6000
 	easeLambda  = 300
-	localRounds = 60
-	localUsers  = 2000 // at most, because each is trained separately
+	LocalRounds = 60
+	LocalUsers  = 2000 // at most, because each is trained separately
 )
 
 // Compute measures one reference row.
@@ -78,9 +79,9 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 		p := popularity(c.Split)
 		fresh = func() sim.Scorer { return p }
 	case "ease":
-		if n := c.Split.Items(); n > easeItems {
+		if n := c.Split.Items(); n > EASEItems {
 			return Row{Reason: fmt.Sprintf("%d items exceed the limit of %d for a dense item-item matrix", n,
-					easeItems)},
+					EASEItems)},
 				nil
 		}
 		row.About = fmt.Sprintf("EASE (Steck 2019), centralised, lambda %d, not tuned", easeLambda)
@@ -90,9 +91,9 @@ func Compute(ctx context.Context, name string, c Config) (Row, error) {
 		}
 		fresh = func() sim.Scorer { return &easeScorer{b: b, items: c.Split.Items()} }
 	case "local":
-		row.About = fmt.Sprintf("PFedRec's model trained on each device alone, %d rounds, nothing shared", localRounds)
-		if all := c.Split.Users(); all > localUsers && (users == 0 || users > localUsers) {
-			users = localUsers
+		row.About = fmt.Sprintf("PFedRec's model trained on each device alone, %d rounds, nothing shared", LocalRounds)
+		if all := c.Split.Users(); all > LocalUsers && (users == 0 || users > LocalUsers) {
+			users = LocalUsers
 			row.About += fmt.Sprintf(", measured on %d of %d users", users, all)
 		}
 		plan, err := localPlan(c)
@@ -167,7 +168,7 @@ func localPlan(c Config) (*local.Plan, error) {
 	m := &methods.Local{}
 	param.Defaults(m)
 	return local.NewPlan(m, local.Options{
-		Items: c.Split.Items(), Rounds: localRounds, Batch: 256, Negatives: c.Negatives, Seed: c.Seed,
+		Items: c.Split.Items(), Rounds: LocalRounds, Batch: 256, Negatives: c.Negatives, Seed: c.Seed,
 	})
 }
 
@@ -194,7 +195,7 @@ func newLocal(p *local.Plan, s *data.Split) *localOnly {
 func (l *localOnly) For(u int, p *data.Part) {
 	st := l.mem.NewState(nil)
 	t := task(l.split, u, p)
-	for t.Round = range localRounds {
+	for t.Round = range LocalRounds {
 		l.Visit(&st, &t, local.NotCounted, false)
 	}
 	l.Prepare(&st, &t)
