@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -107,14 +106,6 @@ func (d *Device) settingsSaved() bool {
 		}
 	}
 	return true
-}
-
-// certificateError replaces the errors of TLS, which nobody but their authors can read.
-func certificateError(err error) error {
-	if e := new(tls.CertificateVerificationError); errors.As(err, &e) && !errors.Is(err, ErrPin) {
-		return ErrCertificate
-	}
-	return err
 }
 
 // Check says Hello to the coordinator, and saves nothing if it is not the one that the device knows.

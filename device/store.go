@@ -1,7 +1,5 @@
 package device
 
-import "github.com/tacit-rec/tacit/internal/statefile"
-
 // Store keeps the private record of one device.
 type Store interface {
 	// Load returns the bytes of the last Save, or nil if nothing was saved.
@@ -23,26 +21,6 @@ type Blobs interface {
 	Put(hash [32]byte, b []byte) error
 	// Keep removes all blobs except the given ones.
 	Keep(hashes [][32]byte) error
-}
-
-var (
-	_ Store = (*statefile.File)(nil)
-	_ Blobs = statefile.Folder{}
-)
-
-// Errors of state files that OpenFile and the methods of a Device wrap.
-var (
-	ErrPassphrase   = statefile.ErrPassphrase
-	ErrStateCorrupt = statefile.ErrCorrupt
-)
-
-// OpenFile opens the device whose private record is in a state file, or creates both. The model is
-// kept unencrypted in the folder path + ".model": every device of the federation has the same one.
-// OpenFile sets Store and Blobs of the options.
-func OpenFile(path string, opt Options) (*Device, error) {
-	opt.Store = statefile.Open(path, statefile.Options{Passphrase: opt.Passphrase, Keyring: opt.Keyring})
-	opt.Blobs = statefile.OpenFolder(path + ".model")
-	return Open(opt)
 }
 
 // memoryStore is a Store that lasts as long as the process.

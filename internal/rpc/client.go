@@ -1,3 +1,5 @@
+//go:build !js
+
 package rpc
 
 import (
@@ -17,9 +19,6 @@ import (
 	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 	"github.com/tacit-rec/tacit/wire"
 )
-
-// maxResponseBytes is the largest response that a client reads.
-const maxResponseBytes = 16 << 20
 
 // Options say how to reach a coordinator.
 type Options struct {

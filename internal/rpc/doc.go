@@ -5,6 +5,9 @@
 // its handler. It refuses and counts everything else. Its only state is the last request time of each key,
 // the rate limiters, and the clock of requests, which a file keeps from going back. A Client
 // signs requests, retries those that may be retried, and trusts a coordinator by its pin.
+//
+// In a browser (js/wasm) the package has only the client of a device, which calls fetch instead of
+// net/http and Connect: their code is larger than everything else that a device needs.
 package rpc
 
 // Headers of the protocol.
@@ -13,3 +16,9 @@ const (
 	codeHeader  = "Tacit-Code"
 	clockHeader = "Tacit-Clock" // milliseconds: a request time that the server accepts
 )
+
+// maxResponseBytes is the largest response that a client reads.
+const maxResponseBytes = 16 << 20
+
+// maxClock is the largest plausible clock, about the year 10000.
+const maxClock = 1 << 48

@@ -1,3 +1,5 @@
+//go:build !js
+
 package rpc
 
 import (
@@ -125,9 +127,6 @@ func (s *signer) correctClock(h http.Header) bool {
 	s.last = 0
 	return true
 }
-
-// maxClock is the largest plausible clock, about the year 10000.
-const maxClock = 1 << 48
 
 func (s *signer) setClock(clock int64) { s.offset.Store(clock - s.options.Now().UnixMilli()) }
 
