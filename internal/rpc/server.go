@@ -1,3 +1,5 @@
+//go:build !js
+
 package rpc
 
 import (
@@ -106,6 +108,9 @@ type Config struct {
 
 	Limits Limits
 	Mounts []Mount // handlers of other paths
+	// Origins are the origins, such as https://shop.example, whose pages may call the device API besides pages of
+	// this server. Requests from pages of any other origin are refused.
+	Origins []string
 	// Observe, if set, receives the duration of each request and its call: the name of a procedure, admin for
 	// mounts, or other.
 	Observe func(call string, took time.Duration)
@@ -159,6 +164,11 @@ func NewServer(c Config) (*Server, error) {
 	clock, err := newRequestClock(c.Now(), c.Start.Add(maxAhead).UnixMilli(), c.elapsed, c.ClockFile)
 	if err != nil {
 		return nil, err
+	}
+	for _, o := range c.Origins {
+		if err := CheckOrigin(o); err != nil {
+			return nil, err
+		}
 	}
 	l := c.Limits
 	s := &Server{
@@ -273,8 +283,11 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveMount(a, r, m)
 		return
 	}
-	var err error
+	err := s.checkOrigin(a, r)
 	switch {
+	case err != nil:
+	case r.Method == http.MethodOptions && r.Header.Get("Origin") != "":
+		answerPreflight(a)
 	case r.Method != http.MethodPost:
 		s.refuseJSON(a, r, Refuse(NoSuchPath, connect.CodeNotFound, "this is a Tacit coordinator; devices call "+
 			"it with POST"))
