@@ -157,8 +157,26 @@ fuzz: ## every fuzz target for T each: make fuzz T=60s
 	$(call say,'fuzz targets: $(T) each')
 	$(call fuzz,$(T))
 
+# The device for browsers: the wasm program, the npm package and the page. web/dist is what tacit serve --web serves.
+WEB := web/dist
+.PHONY: web-files
+web-files:
+	@mkdir -p $(WEB)/device
+	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(WEB)/device/tacit.wasm ./web/wasm
+	@rm -f $(WEB)/device/tacit.wasm.*
+	@cp "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" web/js/*.js $(WEB)/device/
+	@cp web/page/* $(WEB)/
+	@build=$$(cat $(WEB)/*.html $(WEB)/*.js $(WEB)/*.css $(WEB)/device/*.js $(WEB)/device/*.wasm | cksum | cut -d ' ' -f 1); \
+	sed "s/BUILD/$$build/" web/page/sw.js > $(WEB)/sw.js
+
+.PHONY: web
+web: web-files ## build the device page in web/dist, with compressed forms (brotli requires node)
+	@gzip -9 -n -k $(WEB)/device/tacit.wasm
+	@if command -v node >/dev/null; then node web/compress.mjs $(WEB)/device/tacit.wasm; fi
+	@ls -l $(WEB)/device/tacit.wasm* | awk '{ print $$5, $$9 }'
+
 .PHONY: browser
-browser:
+browser: web-files
 	$(call say,'js/wasm: the pure packages')
 	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build -trimpath $(addprefix ./,$(PURE))
 	@if command -v node >/dev/null; then \
@@ -166,6 +184,7 @@ browser:
 	else \
 		echo 'SKIPPED: comparing bits under js/wasm requires node'; \
 	fi
+	$(TEST) ./web -args -dist "$(abspath $(WEB))"
 
 .PHONY: arm64
 arm64: tools
@@ -257,5 +276,5 @@ bench: ## every benchmark
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: clean
-clean: ## remove the built program
-	rm -f tacit
+clean: ## remove the built program and page
+	rm -rf tacit web/dist

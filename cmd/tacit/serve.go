@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,6 +35,7 @@ type serveFlags struct {
 	printConfig                                        bool
 	logs                                               logFlags
 	limits                                             limitFlags
+	web                                                webFlags
 	checkIns                                           coordinator.CheckIns
 	enrolment                                          coordinator.EnrolmentLimits
 }
@@ -85,6 +85,7 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.StringVar(&f.logs.format, "log-format", "auto", "auto, text or json; auto: lines for people on a terminal")
 	fl.StringVar(&f.logs.level, "log-level", "", "debug, info, warn or error; default: info, on a terminal warn")
 	f.limits.flags(fl)
+	f.web.flags(fl)
 	f.checkInFlags(fl)
 	fl.BoolVar(&f.newPin, "new-pin", false, "replace a lost certificate although devices know its pin")
 	fl.StringVar(&f.schedule, "schedule", "", "starts of runs, UTC: hourly, every:6h, daily@03:00, weekly@mon,03:00")
@@ -93,7 +94,8 @@ func (a *app) serveCmd() *cobra.Command {
 	fl.BoolVar(&f.repair, "repair", false, "move damaged files of the state folder aside, list what was lost, and stop")
 	a.describe(c, serveDetails,
 		flagsUnder("Server", "listen state metrics config",
-			"dashboard print-config name cert cert-key new-pin insecure connections address-connections "+
+			"dashboard web allow-origin print-config name cert cert-key new-pin insecure connections "+
+				"address-connections "+
 				"open-enrolment check-in-rate idle-interval max-interval log-format log-level repair"),
 		flagsUnder("Run", "data catalogue method rounds devices cohort deadline schedule",
 			"goal min-share user-column row-column deterministic preset batch negatives mean server keep bits seed"),
@@ -330,6 +332,11 @@ func (a *app) listen(ctx context.Context, c *coordinator.Coordinator, f *serveFl
 	config.Limits = f.limits.limits()
 	c.SetAdminToken(w.Admin)
 	config.Fault = func(call string, err error) { a.log.Error("internal error", "call", call, "error", err) }
+	pages, err := f.web.configure(&config)
+	if err != nil {
+		return err
+	}
+	defer pages.Close()
 	server, err := rpc.NewServer(config)
 	if err != nil {
 		return err
@@ -394,37 +401,4 @@ func reachable(a net.Addr) string {
 		host = "127.0.0.1"
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// writeServing prints how to reach the coordinator and what to do next.
-func (a *app) writeServing(w *localAccess, f *serveFlags, c *coordinator.Coordinator) {
-	if a.format == "json" {
-		b, _ := json.Marshal(map[string]any{
-			"listening": w.URL, "pin": w.Pin, "state": f.state, "dashboard": f.dashboardURL(w.URL),
-		})
-		fmt.Fprintf(a.out, "%s\n", b)
-		return
-	}
-	s := c.Status()
-	fmt.Fprintf(a.out, "coordinator  %s\n", w.URL)
-	if w.Pin != "" && f.cert == "" {
-		fmt.Fprintf(a.out, "pin          %s\n", w.Pin)
-	} else if f.insecure {
-		fmt.Fprintf(a.out, "INSECURE     no TLS: anyone on the network path can read models and updates\n")
-	}
-	fmt.Fprintf(a.out, "dashboard    %s\n", f.dashboardURL(w.URL))
-	fmt.Fprintf(a.out, "state        %s\n", f.state)
-	if s.Method != "" {
-		fmt.Fprintf(a.out, "run          %s, %d items, devices: %s, round %d of %d\n", s.Name, s.Items,
-			enrolment(&s), s.Round, s.Rounds)
-		if f.schedule == "" {
-			fmt.Fprintf(a.out, "schedule     none: the folder does not keep --schedule\n")
-		}
-	} else {
-		fmt.Fprintf(a.out, "run          none yet\n\n"+
-			"  tacit fleet -d world            # starts one with simulated devices; use another terminal\n"+
-			"  tacit admin begin --help        # starts one for your own items\n")
-	}
-	fmt.Fprintf(a.out, "\n  tacit admin status              # shows its progress\n"+
-		"  tacit admin token --uses 100    # creates a token for devices on other machines\n\n")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 
@@ -63,4 +64,37 @@ func (a *app) repair(f *serveFlags) error {
 		_, err := fmt.Fprintf(w, "the damaged files are in %s\n", report.Aside)
 		return err
 	})
+}
+
+// writeServing prints how to reach the coordinator and what to do next.
+func (a *app) writeServing(w *localAccess, f *serveFlags, c *coordinator.Coordinator) {
+	if a.format == "json" {
+		b, _ := json.Marshal(map[string]any{
+			"listening": w.URL, "pin": w.Pin, "state": f.state, "dashboard": f.dashboardURL(w.URL),
+		})
+		fmt.Fprintf(a.out, "%s\n", b)
+		return
+	}
+	s := c.Status()
+	fmt.Fprintf(a.out, "coordinator  %s\n", w.URL)
+	if w.Pin != "" && f.cert == "" {
+		fmt.Fprintf(a.out, "pin          %s\n", w.Pin)
+	} else if f.insecure {
+		fmt.Fprintf(a.out, "INSECURE     no TLS: anyone on the network path can read models and updates\n")
+	}
+	fmt.Fprintf(a.out, "dashboard    %s\n%s", f.dashboardURL(w.URL), f.web.pageLine(w))
+	fmt.Fprintf(a.out, "state        %s\n", f.state)
+	if s.Method != "" {
+		fmt.Fprintf(a.out, "run          %s, %d items, devices: %s, round %d of %d\n", s.Name, s.Items,
+			enrolment(&s), s.Round, s.Rounds)
+		if f.schedule == "" {
+			fmt.Fprintf(a.out, "schedule     none: the folder does not keep --schedule\n")
+		}
+	} else {
+		fmt.Fprintf(a.out, "run          none yet\n\n"+
+			"  tacit fleet -d world            # starts one with simulated devices; use another terminal\n"+
+			"  tacit admin begin --help        # starts one for your own items\n")
+	}
+	fmt.Fprintf(a.out, "\n  tacit admin status              # shows its progress\n"+
+		"  tacit admin token --uses 100    # creates a token for devices on other machines\n\n")
 }

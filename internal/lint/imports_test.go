@@ -81,6 +81,8 @@ var table = map[string]row{
 		"internal/base/rows privacy privacy/secagg internal/base/metrics internal/base/rng vec")},
 	"internal/statefile":             {may: list("wire internal/atomicfile")},
 	"mobile":                         {may: list("device")},
+	"web":                            {may: none},
+	"web/wasm":                       {may: list("device internal/rpc")}, // the program for browsers
 	"internal/store":                 {may: list("internal/atomicfile")},
 	"coordinator/internal/batch":     {may: none},
 	"coordinator/internal/schedule":  {may: none},
