@@ -28,7 +28,6 @@ var wide = map[string]string{
 	"internal/study/experiment": "settings, presets, run folder and progress events of one experiment are " +
 		"one subject",
 	"device":         "an app's whole API: the device, what it shows its owner, and the errors that an app handles",
-	"internal/rpc":   "the client for browsers has the names of the native one again",
 	"methods":        "one type for each published method",
 	"privacy/secagg": "each message of the protocol is a type, so that none can be passed for another",
 	"privacy":        "a policy, its stack and what devices enforce are one subject",
