@@ -31,13 +31,13 @@ type serveFlags struct {
 	insecure, deterministic, repair, newPin            bool
 	countItems                                         bool
 	users, rowColumns                                  []string
-	metrics, config, schedule, dashboard               string
+	metrics, config, schedule                          string
 	printConfig                                        bool
 	logs                                               logFlags
 	limits                                             limitFlags
-	web                                                webFlags
-	checkIns                                           coordinator.CheckIns
-	enrolment                                          coordinator.EnrolmentLimits
+	pageFlags
+	checkIns  coordinator.CheckIns
+	enrolment coordinator.EnrolmentLimits
 }
 
 const serveLong = `

@@ -10,6 +10,12 @@ import (
 	"github.com/tacit-rec/tacit/web"
 )
 
+// pageFlags say which pages a coordinator serves.
+type pageFlags struct {
+	dashboard string // address of the dashboard that needs no token
+	web       webFlags
+}
+
 // webFlags say which pages may be devices.
 type webFlags struct {
 	dir     string

@@ -44,8 +44,8 @@ func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 		{"*", true, ""},
 	} {
 		a := ask("POST", x.origin)
-		if refused := a.StatusCode == http.StatusForbidden && a.Header.Get(codeHeader) == Forbidden; refused != x.refused ||
-			a.Header.Get("Access-Control-Allow-Origin") != x.allowed {
+		refused := a.StatusCode == http.StatusForbidden && a.Header.Get(codeHeader) == Forbidden
+		if refused != x.refused || a.Header.Get("Access-Control-Allow-Origin") != x.allowed {
 			t.Errorf("POST from %q: status %d, %v", x.origin, a.StatusCode, a.Header)
 		}
 		if x.origin == "" {
