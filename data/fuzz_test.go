@@ -7,6 +7,21 @@ import (
 	"unicode/utf8"
 )
 
+// checkRead checks a set, or the error instead of it, and reports whether it is a set.
+func checkRead(t *testing.T, name string, s *Set, err error) bool {
+	t.Helper()
+	if (s == nil) == (err == nil) {
+		t.Fatalf("%s: got set %v and error %v", name, s, err)
+	}
+	if err != nil && strings.ContainsRune(err.Error(), '\n') {
+		t.Fatalf("%s: the error has more than a line: %q", name, err)
+	}
+	if err == nil {
+		checkSet(t, s)
+	}
+	return err == nil
+}
+
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		"196\t242\t3\t881250949\n186\t302\t3\t891717742\n", "1::2::3::4\n1::3::3::5\r\n",
@@ -29,16 +44,9 @@ func FuzzRead(f *testing.F) {
 			Dedup: dedup, MinRows: least,
 		}
 		s, err := Read(strings.NewReader(text), "fuzz", opt)
-		if (s == nil) == (err == nil) {
-			t.Fatalf("got set %v and error %v", s, err)
-		}
-		if err != nil {
-			if strings.ContainsRune(err.Error(), '\n') {
-				t.Fatalf("the error has more than a line: %q", err)
-			}
+		if !checkRead(t, "fuzz", s, err) {
 			return
 		}
-		checkSet(t, s)
 		if in := s.Meta.Columns; !strings.HasPrefix(in, "user=") || !utf8.ValidString(in) ||
 			strings.ContainsAny(in, "\n\x00\x1b") {
 			t.Fatalf("columns are %q", in)
@@ -70,14 +78,7 @@ func FuzzOpen(f *testing.F) {
 				all[name] = &fstest.MapFile{Data: []byte(text)}
 			}
 			s, err := Open(all, k.Name, Options{MinRows: 1})
-			if (s == nil) == (err == nil) {
-				t.Fatalf("%s: got set %v and error %v", k.Name, s, err)
-			}
-			if err == nil {
-				checkSet(t, s)
-			} else if strings.ContainsRune(err.Error(), '\n') {
-				t.Fatalf("%s: the error has more than a line: %q", k.Name, err)
-			}
+			checkRead(t, k.Name, s, err)
 		}
 	})
 }

@@ -83,15 +83,6 @@ func FuzzJSONLines(f *testing.F) {
 	f.Add("{}\n{", "")
 	f.Fuzz(func(t *testing.T, text, columns string) {
 		s, err := Read(strings.NewReader("{"+text), "fuzz", Options{Columns: columns})
-		if (s == nil) == (err == nil) {
-			t.Fatalf("got set %v and error %v", s, err)
-		}
-		if err != nil {
-			if strings.ContainsRune(err.Error(), '\n') {
-				t.Fatalf("the error has more than a line: %q", err)
-			}
-			return
-		}
-		checkSet(t, s)
+		checkRead(t, "fuzz", s, err)
 	})
 }

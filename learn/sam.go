@@ -90,23 +90,12 @@ func (s sam) grad(w *method.Work, b *method.Batch) float64 {
 // point, and returns its length.
 func (s sam) beside(w *method.Work, b *method.Batch, group uint64, rho float32, kept, saved []float32) int {
 	n := walk(w, b, group, keepValue, 0, saved)
-	walk(w, b, group, push, float32(float64(rho)/(norm(kept[:n])+1e-12)), kept)
+	walk(w, b, group, push, float32(float64(rho)/(math.Sqrt(vec.SumSquares(kept[:n]))+1e-12)), kept)
 	before := w.RestrictGrads(group)
 	s.Oracle.Grad(w, b)
 	w.RestrictGrads(before)
 	walk(w, b, group, backValue, 0, saved)
 	return walk(w, b, group, keepGrad, 0, kept)
-}
-
-func norm(xs []float32) float64 {
-	const piece = 128 // Dot is fast at this length, and float32 sums of it are accurate enough
-	sum := 0.0
-	for len(xs) > 0 {
-		n := min(piece, len(xs))
-		sum += float64(vec.Dot(xs[:n], xs[:n]))
-		xs = xs[n:]
-	}
-	return math.Sqrt(sum)
 }
 
 // Callbacks for walk: copy values or gradients from or to the flat list, or move the values

@@ -7,6 +7,7 @@ import (
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/methods/internal/testworld"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -15,10 +16,6 @@ import (
 // item, and its order everything.
 func chains(t *testing.T, items, users int) *data.Split {
 	t.Helper()
-	p, err := data.ProtocolNamed("deployed")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &data.Set{NumItems: items, Start: []int{0}, Meta: data.Info{Name: "chains", TimeKind: data.OrderOnly}}
 	for u := range users {
 		for k := range 12 {
@@ -27,11 +24,7 @@ func chains(t *testing.T, items, users int) *data.Split {
 		}
 		s.Start = append(s.Start, len(s.Item))
 	}
-	split, err := data.NewSplit(s, p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return split
+	return testworld.Deployed(t, s)
 }
 
 func bankRun(t *testing.T, split *data.Split, change func(*sim.Options), settings ...string) *sim.Run {

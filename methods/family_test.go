@@ -12,25 +12,14 @@ import (
 	"github.com/tacit-rec/tacit/learn"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/methods/internal/testworld"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 )
 
 func world(t *testing.T) *data.Split {
 	t.Helper()
-	w, err := data.NewWorld(data.WorldConfig{Users: 60, Items: 300, MeanRows: 20, Seed: 1, Drift: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := data.ProtocolNamed("deployed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := data.NewSplit(w.Generate(), p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return testworld.World(t, data.WorldConfig{Users: 60, Items: 300, MeanRows: 20, Seed: 1, Drift: 0.5})
 }
 
 // run trains "method key=value ..." on the small world.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/methods/internal/testworld"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
@@ -205,7 +206,7 @@ func TestSharedCurvatureNeedsNoMoreRoundsThanALS(t *testing.T) {
 			t.Errorf("%d items: after 12 rounds the loss is %.1f, that of ALS %.1f", s.Items(), shared, exact)
 		}
 	}
-	compare(deployed(t, w), "dim=8 few=1")
+	compare(testworld.Deployed(t, w), "dim=8 few=1")
 	compare(movies(t, "ml-100k"), "dim=32 a0=0.3 few=1")
 }
 

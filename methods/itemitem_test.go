@@ -11,6 +11,7 @@ import (
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/internal/study/reference"
+	"github.com/tacit-rec/tacit/methods/internal/testworld"
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
 )
@@ -26,20 +27,7 @@ func movies(t testing.TB, name string) *data.Split {
 	if err != nil {
 		t.Skip(err)
 	}
-	return deployed(t, set)
-}
-
-func deployed(t testing.TB, set data.Source) *data.Split {
-	t.Helper()
-	p, err := data.ProtocolNamed("deployed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := data.NewSplit(set, p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return testworld.Deployed(t, set)
 }
 
 // histories returns random histories over few items, so that items repeat.
@@ -115,7 +103,7 @@ func TestFederatedEASEEqualsCentralisedEASE(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := deployed(t, w.Generate())
+		s := testworld.Deployed(t, w.Generate())
 		r := runOn(t, s, "ease few=1 reg=3", 1)
 		want := easeOf(trains(s), items, 3)
 		if x := off(table(r, 0, items, items), want); x > 1e-4 {
@@ -164,7 +152,7 @@ func TestSketchOfFullRankEqualsEASE(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := deployed(t, w.Generate())
+	s := testworld.Deployed(t, w.Generate())
 	want := easeOf(trains(s), items, 5)
 	whole := off(sketched(runOn(t, s, "ease-sketch few=1 reg=5 rank=70", 3), items, items), want)
 	half := off(sketched(runOn(t, s, "ease-sketch few=1 reg=5 rank=35", 3), items, 35), want)
@@ -221,7 +209,7 @@ func slitOf(histories [][]uint32, items int, rho, ahead, reg float64) *mat.Dense
 
 func TestSLITMatchesItsDefinition(t *testing.T) {
 	for _, items := range []int{12, 13, 150} {
-		s := deployed(t, histories(8*items, items))
+		s := testworld.Deployed(t, histories(8*items, items))
 		for _, c := range []struct {
 			words           string
 			rho, ahead, reg float64

@@ -15,6 +15,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/methods/internal/testworld"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/privacy"
 	"github.com/tacit-rec/tacit/sim"
@@ -191,10 +192,6 @@ func TestPrivateLocalTrainingDoesNotAllocate(t *testing.T) {
 
 func smallWorld(t *testing.T) *data.Split {
 	t.Helper()
-	p, err := data.ProtocolNamed("deployed")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &data.Set{NumItems: 60, Start: []int{0}, Meta: data.Info{Name: "groups", TimeKind: data.OrderOnly}}
 	for u := range 90 {
 		r := rng.New(rng.Test, uint64(u), 77)
@@ -204,11 +201,7 @@ func smallWorld(t *testing.T) *data.Split {
 		}
 		s.Start = append(s.Start, len(s.Item))
 	}
-	split, err := data.NewSplit(s, p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return split
+	return testworld.Deployed(t, s)
 }
 
 func budgetRun(t *testing.T, split *data.Split, m method.Method, dp string, rounds, jobs int) (*sim.Run, error) {
@@ -307,14 +300,7 @@ func TestPrivateMethodsBeatPopularityAtEpsilonTen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := data.ProtocolNamed("deployed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	split, err := data.NewSplit(src, p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	split := testworld.Deployed(t, src)
 	for name, m := range map[string]method.Method{
 		"oneshot":        with(t, &methods.OneShot{}, "head-items=500"),
 		"norm-grad":      with(t, &methods.NormGrad{}),

@@ -8,6 +8,7 @@ import (
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/method"
 	"github.com/tacit-rec/tacit/methods"
+	"github.com/tacit-rec/tacit/methods/internal/testworld"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
@@ -73,7 +74,7 @@ func empty(r *sim.Run, slot, item int) bool {
 // A row that only one device contributed to would reveal its update, so it must stay zero in
 // every phase.
 func TestRowsOfASingleDeviceAreNotLearnt(t *testing.T) {
-	s := deployed(t, rareSet())
+	s := testworld.Deployed(t, rareSet())
 	for _, c := range []struct {
 		words, slot string
 		rounds      int
@@ -109,7 +110,7 @@ func TestRowsOfASingleDeviceAreNotLearnt(t *testing.T) {
 
 // The column of an item that one device has would reveal that device's other items.
 func TestColumnsOfASingleDeviceAreNotLearnt(t *testing.T) {
-	s := deployed(t, rareSet())
+	s := testworld.Deployed(t, rareSet())
 	for _, words := range []string{"ease", "slit"} {
 		w := table(runOn(t, s, words, 1), 0, rareItems, rareItems)
 		for i := range rareItems {
@@ -141,7 +142,7 @@ func TestRowOfASingleDeviceInACohortDoesNotChange(t *testing.T) {
 	param.Defaults(&o)
 	o.Rounds, o.EvalEvery, o.Cohort.Kind, o.Cohort.Count = 12, 12, "count", 8
 	m := &watched{IALS: with(t, &methods.IALS{}, "dim=4").(*methods.IALS), seen: make([]float32, rareItems)}
-	r, err := sim.New(m, deployed(t, rareSet()), o, 1, 1)
+	r, err := sim.New(m, testworld.Deployed(t, rareSet()), o, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

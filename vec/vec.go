@@ -36,6 +36,15 @@ func Dot(a, b []float32) float32 {
 	return dotAny(a, b)
 }
 
+// SumSquares returns the sum of the squares of x: float32 sums of 128 squares, added up in float64.
+func SumSquares(x []float32) (sum float64) {
+	const piece = 128 // a length with a kernel
+	for ; len(x) >= piece; x = x[piece:] {
+		sum += float64(Dot(x[:piece], x[:piece]))
+	}
+	return sum + float64(Dot(x, x))
+}
+
 func dot32(a, b *[32]float32) float32 {
 	p0 := float32(float32(a[0]*b[0])+float32(a[16]*b[16])) + float32(float32(a[8]*b[8])+float32(a[24]*b[24]))
 	p4 := float32(float32(a[4]*b[4])+float32(a[20]*b[20])) + float32(float32(a[12]*b[12])+float32(a[28]*b[28]))

@@ -5,10 +5,11 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/tacit-rec/tacit/internal/study/format"
 )
 
 // helpWidth is the number of columns that help pages use.
@@ -142,7 +143,7 @@ func writeFlags(w io.Writer, c *cobra.Command, page helpPage, all bool) (hidden 
 		}
 		fmt.Fprintf(w, "%s:\n", g.title)
 		for _, f := range shown[i] {
-			lines := strings.Split(wrap(flagText(f), helpWidth-width-4), "\n")
+			lines := strings.Split(format.Wrap(flagText(f), helpWidth-width-4, ""), "\n")
 			fmt.Fprintf(w, "  %-*s  %s\n", width, flagName(f), strings.Join(lines, "\n"+strings.Repeat(" ", width+4)))
 		}
 	}
@@ -201,27 +202,6 @@ func flagText(f *pflag.Flag) string {
 		text += " (default " + d + ")"
 	}
 	return text
-}
-
-// wrap breaks a text into lines of at most width letters.
-func wrap(text string, width int) string {
-	var b strings.Builder
-	column := 0
-	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case column+1+n > width:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String()
 }
 
 // helpCmd is tacit help COMMAND.

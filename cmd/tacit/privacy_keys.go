@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/privacy"
 )
 
@@ -35,7 +36,7 @@ func writeKeys(w io.Writer, keys []privacy.Key) error {
 	const indent = 25
 	fmt.Fprintf(w, "%-14s%-11s%s\n%s\n", "key", "default", "what it is", strings.Repeat("-", helpWidth))
 	for _, k := range keys {
-		text := wrap(withChoices(k.About, k.Choices), helpWidth-indent)
+		text := format.Wrap(withChoices(k.About, k.Choices), helpWidth-indent, "")
 		text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", indent))
 		if _, err := fmt.Fprintf(w, "%-14s%-11s%s\n", k.Name, k.Default, text); err != nil {
 			return err

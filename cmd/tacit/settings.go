@@ -12,6 +12,7 @@ import (
 
 	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
+	"github.com/tacit-rec/tacit/internal/study/format"
 	"github.com/tacit-rec/tacit/internal/study/report"
 	"github.com/tacit-rec/tacit/methods"
 	"github.com/tacit-rec/tacit/param"
@@ -37,7 +38,7 @@ func protocolsText() string {
 	b.WriteString("A protocol says which interactions are held out and which items a device may draw as negatives.\n" +
 		"A protocol leaks if the draws depend on the held-out items.\n\n")
 	for _, p := range data.Protocols() {
-		text := strings.ReplaceAll(wrap(p.About, helpWidth-12), "\n", "\n"+strings.Repeat(" ", 12))
+		text := strings.ReplaceAll(format.Wrap(p.About, helpWidth-12, ""), "\n", "\n"+strings.Repeat(" ", 12))
 		fmt.Fprintf(&b, "  %-9s %s\n", p.Name, text)
 	}
 	b.WriteString("\nExample: tacit run -m pfedrec -d ml-100k --protocol paper\n")

@@ -46,7 +46,7 @@ var table = map[string]row{
 	"methods/internal/testworld":     {may: list("method learn param data sim internal/base/metrics")}, // for tests
 	"internal/engine/aggregate":      {pure: true, may: list("internal/base/rows vec internal/base/rng")},
 	"internal/base/metrics":          {pure: true, may: list("internal/base/rows vec internal/base/rng")},
-	"internal/study/figure":          {pure: true, may: list("internal/base/rng")},
+	"internal/study/figure":          {pure: true, may: list("internal/base/rng learn")},
 	"data":                           {pure: true, may: list("internal/base/rows internal/base/rng param")},
 	"privacy/account":                {pure: true, may: none, out: list("gonum.org/v1/gonum/dsp/fourier")},
 	"privacy/secagg":                 {pure: true, may: none},

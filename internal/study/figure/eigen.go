@@ -1,79 +1,10 @@
 package figure
 
 import (
-	"cmp"
 	"math"
-	"slices"
+
+	"github.com/tacit-rec/tacit/learn"
 )
-
-// eigen returns the eigenvalues of a symmetric n by n matrix, largest first, and
-// its eigenvectors as rows. It destroys a. (Cyclic Jacobi; Golub and Van Loan,
-// section 8.5. The matrices here are as wide as an embedding, never as a catalogue.)
-func eigen(a []float64, n int) (values []float64, vectors [][]float64) {
-	v := make([]float64, n*n) // columns are vectors
-	for i := range n {
-		v[i*n+i] = 1
-	}
-	for range 60 {
-		off, all := 0.0, 0.0
-		for i := range n {
-			for j := range n {
-				if x := a[i*n+j] * a[i*n+j]; i != j {
-					off += x
-				} else {
-					all += x
-				}
-			}
-		}
-		if off <= 1e-26*(all+off) {
-			break
-		}
-		for p := range n {
-			for q := p + 1; q < n; q++ {
-				rotate(a, v, n, p, q)
-			}
-		}
-	}
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(a[y*n+y], a[x*n+x]) })
-	for _, i := range order {
-		values = append(values, a[i*n+i])
-		col := make([]float64, n)
-		for k := range col {
-			col[k] = v[k*n+i]
-		}
-		vectors = append(vectors, col)
-	}
-	return values, vectors
-}
-
-// rotate makes a[p][q] zero.
-func rotate(a, v []float64, n, p, q int) {
-	apq := a[p*n+q]
-	if apq == 0 {
-		return
-	}
-	theta := (a[q*n+q] - a[p*n+p]) / (2 * apq)
-	t := 1 / (math.Abs(theta) + math.Sqrt(theta*theta+1))
-	if theta < 0 {
-		t = -t
-	}
-	c := 1 / math.Sqrt(t*t+1)
-	s := t * c
-	for k := range n {
-		x, y := a[k*n+p], a[k*n+q]
-		a[k*n+p], a[k*n+q] = c*x-s*y, s*x+c*y
-	}
-	for k := range n {
-		x, y := a[p*n+k], a[q*n+k]
-		a[p*n+k], a[q*n+k] = c*x-s*y, s*x+c*y
-		x, y = v[k*n+p], v[k*n+q]
-		v[k*n+p], v[k*n+q] = c*x-s*y, s*x+c*y
-	}
-}
 
 // Spectrum says over how many dimensions a table is spread.
 type Spectrum struct {
@@ -92,7 +23,7 @@ type Spectrum struct {
 // SpectrumOf measures a table, centred: without that the largest value is often
 // just the mean row. A table of equal rows has no spread, and zeros for measures.
 func SpectrumOf(r Rows) Spectrum {
-	values, _ := eigen(r.scatter(r.mean()), r.Dim)
+	values, _ := learn.Eigen(r.scatter(r.mean()), r.Dim)
 	s := Spectrum{Rows: r.N}
 	sum, squares, fourth := 0.0, 0.0, 0.0
 	for _, v := range values {
@@ -119,7 +50,7 @@ func SpectrumOf(r Rows) Spectrum {
 // variance that they hold. The sign of a direction is that of its largest entry.
 func PCA(r Rows) (xy [][2]float64, shares [2]float64) {
 	mean := r.mean()
-	values, vectors := eigen(r.scatter(mean), r.Dim)
+	values, vectors := learn.Eigen(r.scatter(mean), r.Dim)
 	total := 0.0
 	for _, v := range values {
 		total += math.Max(v, 0)

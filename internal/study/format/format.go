@@ -157,6 +157,27 @@ func Clean(s string) string {
 	}, s)
 }
 
+// Wrap breaks a text between words into lines of at most width letters. Lines after the first start with indent.
+func Wrap(s string, width int, indent string) string {
+	var b strings.Builder
+	at := 0
+	for i, word := range strings.Fields(s) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case at+1+n > width:
+			b.WriteString("\n" + indent)
+			at = utf8.RuneCountInString(indent)
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
+}
+
 // Plural writes "1 seed", "3 seeds".
 func Plural[N int | int64 | uint32](n N, noun string) string {
 	if n == 1 {

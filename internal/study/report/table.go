@@ -135,7 +135,7 @@ func (t *Table) Text(w io.Writer) error {
 		b.WriteString("\n")
 	}
 	for _, n := range t.Notes {
-		b.WriteString(wrap(format.Clean(n), 96) + "\n")
+		b.WriteString(format.Wrap(format.Clean(n), 96, "  ") + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -156,27 +156,6 @@ func (t *Table) pad(line []string, width []int) string {
 		b.WriteString(s)
 	}
 	return strings.TrimRight(b.String(), " ")
-}
-
-// wrap breaks s between words; continuation lines are indented.
-func wrap(s string, width int) string {
-	var b strings.Builder
-	at := 0
-	for i, f := range strings.Fields(s) {
-		n := utf8.RuneCountInString(f)
-		switch {
-		case i == 0:
-		case at+1+n > width:
-			b.WriteString("\n  ")
-			at = 2
-		default:
-			b.WriteString(" ")
-			at++
-		}
-		b.WriteString(f)
-		at += n
-	}
-	return b.String()
 }
 
 // Markdown writes the table in GitHub's dialect. Cells are escaped; Title is a

@@ -14,6 +14,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/base/rng"
 	"github.com/tacit-rec/tacit/internal/engine/round"
 	"github.com/tacit-rec/tacit/method"
+	"github.com/tacit-rec/tacit/methods/internal/testworld"
 	"github.com/tacit-rec/tacit/param"
 	"github.com/tacit-rec/tacit/sim"
 )
@@ -48,19 +49,7 @@ func (m *featuring) Update(g *method.Global) {
 // featureSplit is a small world, without the test and validation items of its users.
 func featureSplit(t *testing.T, users, items int) *data.Split {
 	t.Helper()
-	w, err := data.NewWorld(data.WorldConfig{Users: users, Items: items, MeanRows: 12, Seed: 1, Drift: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := data.ProtocolNamed("deployed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := data.NewSplit(w.Generate(), p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return testworld.World(t, data.WorldConfig{Users: users, Items: items, MeanRows: 12, Seed: 1, Drift: 0.5})
 }
 
 // featuresOf returns the features after a simulation, by item, and the counts.
@@ -269,15 +258,7 @@ func repeats(t *testing.T, users, items int) *data.Split {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := data.ProtocolNamed("deployed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := data.NewSplit(set, p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return testworld.Deployed(t, set)
 }
 
 // However often a device repeats an item, it adds little: nothing is clipped, and features are those of the matrices.

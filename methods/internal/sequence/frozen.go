@@ -225,11 +225,11 @@ func (f *Frozen) loss(w *method.Work, history []uint32) (float64, leans) {
 
 // send scales the gradients to a norm of at most clip, hands them over, and clears them.
 func (f *Frozen) send(w *method.Work, lean leans) {
-	square := squares(lean.grad)
+	square := vec.SumSquares(lean.grad)
 	own := w.View[f.First : f.First+f.end]
 	for i := range own {
 		if v := &own[i]; v.Slot.Upload == method.Gradient {
-			square += squares(v.Grad)
+			square += vec.SumSquares(v.Grad)
 		}
 	}
 	scale := float32(clip / math.Max(math.Sqrt(square), clip))
@@ -252,15 +252,6 @@ func (f *Frozen) send(w *method.Work, lean leans) {
 			to.Add(item, float32(scale*lean.grad[x]))
 		}
 	}
-}
-
-// squares returns the sum of the squares of x.
-func squares(x []float32) (sum float64) {
-	const piece = 128 // a length with a kernel
-	for ; len(x) >= piece; x = x[piece:] {
-		sum += float64(vec.Dot(x[:piece], x[:piece]))
-	}
-	return sum + float64(vec.Dot(x, x))
 }
 
 // leans is the gradient of the biases: items in ascending order.

@@ -67,7 +67,7 @@ func (f *Frozen) Step(g *method.Global, rate float64) {
 	square := 0.0
 	for _, t := range slots {
 		vec.Scale(1/float32(g.Devices), t.grad)
-		square += squares(t.grad)
+		square += vec.SumSquares(t.grad)
 	}
 	norm := math.Sqrt(square)
 	if norm == 0 || norm-norm != 0 {

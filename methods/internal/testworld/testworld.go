@@ -46,23 +46,35 @@ func Trained(t *testing.T, m method.Method, plain bool) (*sim.Run, []metrics.Ran
 // Small prepares a run on a world.
 func Small(t *testing.T, m method.Method, c data.WorldConfig, o sim.Options) *sim.Run {
 	t.Helper()
-	w, err := data.NewWorld(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := data.ProtocolNamed("deployed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := data.NewSplit(w.Generate(), p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := sim.New(m, s, o, 1, 2)
+	r, err := sim.New(m, World(t, c), o, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// World returns the split of a world under the protocol deployed.
+func World(t testing.TB, c data.WorldConfig) *data.Split {
+	t.Helper()
+	w, err := data.NewWorld(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Deployed(t, w.Generate())
+}
+
+// Deployed returns the split of a set under the protocol deployed, with seed 1.
+func Deployed(t testing.TB, set data.Source) *data.Split {
+	t.Helper()
+	p, err := data.ProtocolNamed("deployed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := data.NewSplit(set, p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // Slope returns the central difference of value with respect to x.
