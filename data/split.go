@@ -77,8 +77,10 @@ func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 			return nil, err
 		}
 	}
-	if (p.Split == byFiles || p.Cut != Cut{}) && !s.evaluates() { // a split that the user chose
-		return nil, s.noTest()
+	if p.Split == byFiles || p.Cut != (Cut{}) { // a split that the user chose
+		if err := s.CheckTested(); err != nil {
+			return nil, err
+		}
 	}
 	if need := p.needs(); need > 0 {
 		var h History

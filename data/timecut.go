@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Cut is where a split by time starts validation and test: at shares of the rows in the order of time, or at
@@ -86,8 +87,25 @@ func (s *Set) WithCut(c Cut) *Set {
 	return &out
 }
 
-// evaluates reports whether a user has train and test rows, in a split by time or by files.
-func (s *Split) evaluates() bool {
+// CheckTested returns an error if no user has train and test rows, in a split by time or by files: all metrics would
+// be 0.
+func (s *Split) CheckTested() error {
+	if s.Split != TimeCut && s.Split != byFiles || s.tests() {
+		return nil
+	}
+	if s.Split == byFiles {
+		return fmt.Errorf("no user of %s is in the train file and in the test file; both must name users in the same "+
+			"way", s.Info().Name)
+	}
+	return fmt.Errorf("under protocol %s, validation starts at %s and test at %s, and no user of %s has rows before "+
+		"the first and from the second on, so that nobody is tested; use %s", s.Name, momentText(s.validFrom),
+		momentText(s.testFrom), s.Info().Name, s.otherCut())
+}
+
+func momentText(t int64) string { return time.Unix(t, 0).UTC().Format("2006-01-02T15:04:05Z") }
+
+// tests reports whether a user has train and test rows, in a split by time or by files.
+func (s *Split) tests() bool {
 	var h History
 	for u := range s.Users() {
 		s.History(u, &h)
@@ -98,11 +116,14 @@ func (s *Split) evaluates() bool {
 	return false
 }
 
-func (s *Split) noTest() error {
-	if s.Split == byFiles {
-		return fmt.Errorf("no user of %s is in the train file and in the test file; both must name users in the same "+
-			"way", s.Info().Name)
+// otherCut returns the flag of a split that tests users.
+func (s *Split) otherCut() string {
+	for _, text := range []string{"0.7,0.85", "0.6,0.8", "0.5,0.75", "0.4,0.7", "0.3,0.6", "0.2,0.5", "0.1,0.4"} {
+		other := *s
+		var err error
+		if other.Cut, err = ParseCut(text); err == nil && other.cut() == nil && other.tests() {
+			return "--time-cut " + text
+		}
 	}
-	return fmt.Errorf("no user of %s has rows before the validation and after the start of the test; choose another "+
-		"--time-cut", s.Info().Name)
+	return "--protocol deployed"
 }

@@ -286,7 +286,23 @@ func TestSplitsWithoutATestUserAreRefused(t *testing.T) {
 	}
 	text := "user,item,time\na,1,2001-01-01\na,2,2001-01-04\nb,1,2001-01-03\nb,2,2001-01-06\n"
 	if _, err := NewSplit(mustLoad(t, text, Options{}), temporal, 1); err == nil ||
-		!strings.Contains(err.Error(), "choose another --time-cut") {
+		!strings.Contains(err.Error(), "validation starts at 2001-01-03T00:00:00Z and test at 2001-01-05T00:00:00Z") ||
+		!strings.HasSuffix(err.Error(), "use --time-cut 0.7,0.85") {
 		t.Errorf("error is %v", err)
+	}
+	// The default cut is at 80 and 90 percent of the rows. Users that never come back have no other one.
+	for rows, want := range map[string]string{
+		"a,1,%d0\na,2,%d1\nb,1,%d2\nb,2,%d3\nc,1,%d4\nc,2,%d5\n": "; use --protocol deployed",
+		"a,1,%d0\na,2,%d5\nb,1,%d1\nb,2,%d2\nc,1,%d3\nc,2,%d4\n": "",
+	} {
+		temporal.Cut = Cut{}
+		text := "user,item,time\n" + strings.ReplaceAll(rows, "%d", "97830720")
+		s, err := NewSplit(mustLoad(t, text, Options{}), temporal, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CheckTested(); (err == nil) != (want == "") || err != nil && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%q: error is %v, want %q", rows, err, want)
+		}
 	}
 }

@@ -341,7 +341,7 @@ func TestDivergenceIsAnInputErrorAndNotACrash(t *testing.T) {
 
 func TestASmallCohortOfIdleDevicesIsAccepted(t *testing.T) {
 	for seed := range 5 {
-		if _, err := job(t, "", "protocol=temporal", "cohort=1", "rounds=40",
+		if _, err := job(t, "", "world=users=80,items=300,mean-rows=100", "protocol=temporal", "cohort=1", "rounds=40",
 			fmt.Sprintf("seed=%d", seed+1)).Run(context.Background()); err != nil {
 			t.Errorf("seed %d: %v", seed+1, err)
 		}

@@ -102,7 +102,13 @@ func (s *Spec) Split(src data.Source) (*data.Split, error) {
 		return nil, AsInput(err, "")
 	}
 	split, err := data.NewSplit(src, protocol, s.Seed)
-	return split, AsInput(err, "")
+	if err == nil {
+		err = split.CheckTested()
+	}
+	if err != nil {
+		return nil, AsInput(err, "")
+	}
+	return split, nil
 }
 
 // saveEvery is how often a run with a folder writes a checkpoint.
