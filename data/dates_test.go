@@ -53,6 +53,20 @@ func TestDatesAreReadAsPackageTimeReadsThem(t *testing.T) {
 	}
 }
 
+func TestMomentsAreWrittenAsPackageTimeWritesThem(t *testing.T) {
+	for _, at := range []int64{0, -1, 951782399, 951782400, 951868800, 4107542400, -62135596800, 253402300799} {
+		for k := range int64(3000) {
+			x := at + (k-1500)*(secondsPerDay+61)
+			if x < -62135596800 || x > 253402300799 { // years 1 to 9999
+				continue
+			}
+			if got, want := momentText(x), time.Unix(x, 0).UTC().Format("2006-01-02T15:04:05Z"); got != want {
+				t.Fatalf("%d is %s, want %s", x, got, want)
+			}
+		}
+	}
+}
+
 func TestWhatIsNoDateIsRejected(t *testing.T) {
 	for _, text := range []string{
 		"", "5", "4.5", "881250949", "2001-02-29", "2000-13-01", "2000-00-10", "0000-01-01", "2000-1", "00-11-01",

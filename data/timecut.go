@@ -3,7 +3,6 @@ package data
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // Cut is where a split by time starts validation and test: at shares of the rows in the order of time, or at
@@ -101,8 +100,6 @@ func (s *Split) CheckTested() error {
 		"the first and from the second on, so that nobody is tested; use %s", s.Name, momentText(s.validFrom),
 		momentText(s.testFrom), s.Info().Name, s.otherCut())
 }
-
-func momentText(t int64) string { return time.Unix(t, 0).UTC().Format("2006-01-02T15:04:05Z") }
 
 // tests reports whether a user has train and test rows, in a split by time or by files.
 func (s *Split) tests() bool {

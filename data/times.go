@@ -1,6 +1,9 @@
 package data
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+)
 
 // order is the source of the times of a set whose files have none, in the words of Info.Columns.
 type order string
@@ -80,6 +83,27 @@ func midnight(year, month, day []byte) (int64, bool) {
 	return n * secondsPerDay, ok
 }
 
+const toEpoch = 719468 // days from 0000-03-01 to 1970-01-01
+
+// momentText writes Unix seconds as ISO 8601, in UTC.
+func momentText(t int64) string {
+	days := floor(t, secondsPerDay)
+	clock := t - days*secondsPerDay
+	days += toEpoch
+	const cycle = 146097 // days of 400 years
+	cycles := floor(days, cycle)
+	days -= cycles * cycle
+	y := (days - days/1460 + days/36524 - days/(cycle-1)) / 365 // of the cycle, from March
+	day := days - (365*y + y/4 - y/100)
+	m := (5*day + 2) / 153
+	d := day - (153*m+2)/5 + 1
+	if m += 3; m > 12 {
+		m -= 12
+		y++
+	}
+	return fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02dZ", y+400*cycles, m, d, clock/3600, clock/60%60, clock%60)
+}
+
 // daysSince1970 counts the days from 1970-01-01 to a day of the Gregorian calendar. It is false if the date is invalid
 // or outside the years 1 to 9999.
 func daysSince1970(y, m, d int64) (int64, bool) {
@@ -94,6 +118,5 @@ func daysSince1970(y, m, d int64) (int64, bool) {
 		m += 12
 		y--
 	}
-	const toEpoch = 719468 // days from 0000-03-01 to 1970-01-01
 	return 365*y + y/4 - y/100 + y/400 + (m*306+5)/10 + d - 1 - toEpoch, true
 }
