@@ -66,6 +66,7 @@ async function refresh() {
     view.picks(events, (item) => change(() => d.remove(item)));
     if (list) {
       view.recommendations(list, (item) => change(() => d.add(item)));
+      performance.mark("tacit:recommended");
       if (view.ready()) await search();
     }
   } catch (e) {

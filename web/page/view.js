@@ -160,7 +160,7 @@ export function about(a) {
   $("kept").replaceChildren(...[
     `${a.events === 1 ? "1 pick" : `${whole.format(a.events)} picks`}, with their times`,
     "What you search for, and what is recommended to you",
-    "The private part of the model, which is trained on your picks",
+    "The private part of the model, if the method has one",
     a.enrolled ? `The key of device ${whole.format(a.seat)}, which signs its requests` : "The key of this device",
   ].map((line) => make("li", line)));
 }
