@@ -90,7 +90,7 @@ func TestDevicePageInChromium(t *testing.T) {
 	if b.eval(`document.querySelectorAll("img").length == 0`, &shown); !shown || injected > 0 {
 		t.Error("a title became an element of the page")
 	}
-	var long []string // a busy machine makes any task long, so this is no condition
+	var long []string // logged only: a busy machine makes any task long
 	b.eval("window.long", &long)
 	t.Logf("tasks of more than 50 ms on the main thread (start+duration in ms): %v", long)
 	b.checkWide(t)
