@@ -1,5 +1,4 @@
 // @ts-check
-/// <reference lib="webworker" />
 
 // The state of a device in IndexedDB. The private record is encrypted with AES-GCM under a key that the browser
 // does not export; the model, which every device of the federation has, is stored as it came.

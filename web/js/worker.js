@@ -1,5 +1,4 @@
 // @ts-check
-/// <reference lib="webworker" />
 
 // The worker of a device: it runs the wasm program, so that the page never waits for training. The page sends
 // {id, method, args} and receives {id, value} or {id, error}; {event, detail} reports what happens meanwhile.
@@ -7,7 +6,7 @@
 import "./wasm_exec.js";
 import { databaseName, exclusively, openStore } from "./store.js";
 
-const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
+const scope = /** @type {any} */ (globalThis);
 
 /** @param {string} event @param {unknown} detail */
 const emit = (event, detail) => scope.postMessage({ event, detail });
