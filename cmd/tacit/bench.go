@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 const benchLong = `
 It measures multiply-adds and memory bandwidth, the kernels relative to them, a round of each method
 next to a naive loop, full ranking, and whole runs, on world, ml-100k and ml-1m. Other programs
-disturb the times: trust ratios more than seconds.`
+disturb the times: trust ratios more than seconds. Ctrl-C prints what was measured so far.`
 
 func (a *app) benchCmd() *cobra.Command {
 	var out, dataDir string
@@ -51,6 +52,9 @@ func (a *app) benchCmd() *cobra.Command {
 				return err
 			}
 			r, err := bench.Measure(c.Context(), cfg)
+			if errors.Is(err, context.Canceled) {
+				return a.partialBench(r, out)
+			}
 			if err != nil {
 				return err
 			}
@@ -68,8 +72,22 @@ func (a *app) benchCmd() *cobra.Command {
 	fl.StringSliceVar(&sets, "sets", []string{"world", "ml-100k", "ml-1m"},
 		"data sets; by default, missing ones are skipped")
 	fl.IntVarP(&jobs, "jobs", "j", runtime.NumCPU(), "most goroutines; smaller powers of two are measured too")
-	fl.BoolVar(&quick, "quick", false, "a few seconds on world and ml-100k, less precise")
+	fl.BoolVar(&quick, "quick", false, "about 10 s on two idle cores: few methods, on world and ml-100k")
 	return c
+}
+
+// partialBench prints what was measured before an interrupt, and removes the empty page.
+func (a *app) partialBench(r *bench.Report, out string) error {
+	if st, err := os.Stat(out); out != "" && err == nil && st.Size() == 0 {
+		_ = os.Remove(out)
+	}
+	if a.format != "json" && len(r.Kernels) > 0 { // JSON reports the interruption
+		if err := bench.Text(a.out, r); err != nil {
+			return err
+		}
+		fmt.Fprint(a.out, "\nInterrupted: the tables are incomplete.\n")
+	}
+	return &experiment.Stopped{Hint: "tacit bench --quick measures fewer methods"}
 }
 
 // benchSets opens the data sets. It skips missing ones unless the user named them.

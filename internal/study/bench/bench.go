@@ -23,6 +23,7 @@ type Report struct {
 	Kernel   string    `json:"kernels"` // AVX2, NEON or pure Go
 	Go       string    `json:"go"`
 	Commit   string    `json:"commit"`
+	Quick    bool      `json:"quick,omitempty"` // few methods, short measurements
 	Peak     Peak      `json:"roof"`
 	Kernels  []Kernel  `json:"kernel_rows"`
 	Rounds   []Round   `json:"rounds"`
@@ -55,29 +56,63 @@ type Config struct {
 	Commit  string
 	CPU     string
 	OnEvent func(Measuring) // receives progress events
+
+	add func(func(*Report)) // adds a measurement to the report
 }
 
-// Measure runs all measurements.
+// quickMethods are the methods whose rounds a quick measurement times: two factorisations, a network, a closed form
+// and the default.
+var quickMethods = []string{"pfedrec", "fedmf", "fedncf", "ials", "tacit"}
+
+// Measure runs all measurements. When ctx is done, it returns at once, with the measurements that have ended and the
+// error of ctx.
 func Measure(ctx context.Context, c Config) (*Report, error) {
 	r := &Report{
 		CPU: c.CPU, Cores: runtime.NumCPU(), Jobs: c.Jobs, Kernel: vec.Features(), Go: runtime.Version(),
-		Commit: c.Commit,
+		Commit: c.Commit, Quick: c.Quick,
 	}
+	// A round may take minutes, so another goroutine measures, and this one does not wait for it after an interrupt.
+	ended, done, tell := make(chan func(*Report)), make(chan error, 1), c.OnEvent
+	c.add = func(f func(*Report)) {
+		select {
+		case ended <- f:
+		case <-ctx.Done():
+		}
+	}
+	c.OnEvent = func(e Measuring) { c.add(func(*Report) { tell(e) }) }
+	go func() { done <- c.measure(ctx) }()
+	for {
+		select {
+		case f := <-ended:
+			f(r)
+		case err := <-done:
+			return r, err
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
+	}
+}
+
+// measure runs the measurements one after the other.
+func (c Config) measure(ctx context.Context) error {
 	c.OnEvent(Measuring{"the peak rates of the machine"})
-	r.Peak = peak(c)
+	rates := peak(c)
+	c.add(func(r *Report) { r.Peak = rates })
 	c.OnEvent(Measuring{"kernels"})
-	r.Kernels = kernels(c, r.Peak)
+	if err := kernels(ctx, c, rates); err != nil {
+		return err
+	}
 	for _, s := range c.Sets {
-		for _, step := range []func(context.Context, Config, Set, *Report) error{rounds, ranking, wholeRun} {
+		for _, step := range []func(context.Context, Config, Set) error{rounds, ranking, wholeRun} {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return err
 			}
-			if err := step(ctx, c, s, r); err != nil {
-				return nil, fmt.Errorf("data set %s: %w", s.Name, err)
+			if err := step(ctx, c, s); err != nil {
+				return fmt.Errorf("data set %s: %w", s.Name, err)
 			}
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // span returns the duration of one measurement.

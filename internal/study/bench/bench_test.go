@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/methods"
 )
 
 func tiny(t *testing.T) Set {
@@ -54,13 +56,42 @@ func TestEveryFigureIsMeasuredAndShown(t *testing.T) {
 	}
 }
 
-func TestMeasuringStopsWhenInterrupted(t *testing.T) {
+// An interrupt returns at once what was measured, although a measurement is in progress.
+func TestAnInterruptReturnsWhatWasMeasured(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := Measure(ctx, Config{
+	rounds := 0
+	r, err := Measure(ctx, Config{
 		Sets: []Set{tiny(t)}, Jobs: 1, Quick: true,
-		OnEvent: func(Measuring) {},
-	}); !errors.Is(err, context.Canceled) {
+		OnEvent: func(e Measuring) {
+			if strings.Contains(e.What, "a round of") {
+				if rounds++; rounds == 2 {
+					cancel()
+				}
+			}
+		},
+	})
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want context.Canceled", err)
+	}
+	if len(r.Kernels) == 0 || len(r.Rounds) != 1 || r.Rounds[0].Method != "pfedrec" {
+		t.Errorf("%d kernels and rounds %+v; want those before the interrupt", len(r.Kernels), r.Rounds)
+	}
+	var text bytes.Buffer
+	if err := Text(&text, r); err != nil || !strings.Contains(text.String(), "pfedrec") ||
+		strings.Contains(text.String(), "Ranking and whole runs") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+}
+
+// A quick measurement times a round of each of these methods, and of no others.
+func TestQuickMethodsExist(t *testing.T) {
+	var names []string
+	for _, e := range methods.Default().Entries() {
+		names = append(names, e.Name)
+	}
+	for _, name := range quickMethods {
+		if !slices.Contains(names, name) {
+			t.Errorf("unknown method %s", name)
+		}
 	}
 }

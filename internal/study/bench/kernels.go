@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/tacit-rec/tacit/internal/base/rng"
@@ -19,14 +20,16 @@ type Kernel struct {
 }
 
 // kernels measures the kernels of a round on rows of 32 numbers, and Gemm on typical shapes of MLPs.
-func kernels(c Config, peak Peak) []Kernel {
-	var out []Kernel
+func kernels(ctx context.Context, c Config, peak Peak) error {
 	add := func(k Kernel, n, flops, bytes int, f func()) {
+		if ctx.Err() != nil {
+			return
+		}
 		t := c.best(f)
 		k.NS = t * 1e9 / float64(n)
 		k.GFlops, k.GBs = giga(flops, t), giga(bytes, t)
 		k.OfPeak = k.GFlops / peak.FlopsCore
-		out = append(out, k)
+		c.add(func(r *Report) { r.Kernels = append(r.Kernels, k) })
 	}
 	const batch, d = 256, 32
 	r := rng.New(rng.Test)
@@ -80,5 +83,5 @@ func kernels(c Config, peak Peak) []Kernel {
 		add(Kernel{Name: "Gemm, b transposed", Shape: shape, Per: "product"}, 1, flops, 0,
 			func() { vec.Gemm(m, n, k, vec.Rows(a, k), vec.Rows(b, k).T(), room, vec.Rows(out, n)) })
 	}
-	return out
+	return ctx.Err()
 }

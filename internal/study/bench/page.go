@@ -59,6 +59,10 @@ func tables(r *Report) []*report.Table {
 		},
 		Align: "llrrrrrrrr",
 	}
+	if r.Quick {
+		rounds.Notes = []string{"Rounds of " + strings.Join(quickMethods, ", ") + " only; tacit bench without --quick " +
+			"measures every method."}
+	}
 	for _, x := range r.Rounds {
 		ratio := "-"
 		if x.Naive > 0 {
@@ -149,6 +153,9 @@ func peakText(r *Report) string {
 func Text(w io.Writer, r *Report) error {
 	fmt.Fprintf(w, "%s\n%s\n", machine(r), peakText(r))
 	for _, t := range tables(r) {
+		if len(t.Rows) == 0 { // interrupted before
+			continue
+		}
 		fmt.Fprintln(w)
 		if err := t.Text(w); err != nil {
 			return err

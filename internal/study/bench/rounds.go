@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
@@ -37,7 +38,7 @@ func (c Config) counts() []int {
 	return append(out, c.Jobs)
 }
 
-func rounds(ctx context.Context, c Config, s Set, r *Report) error {
+func rounds(ctx context.Context, c Config, s Set) error {
 	split, err := splitOf(s, "paper")
 	if err != nil {
 		return err
@@ -47,13 +48,16 @@ func rounds(ctx context.Context, c Config, s Set, r *Report) error {
 			if e.Name != "pfedrec" && jobs != c.Jobs || ctx.Err() != nil {
 				continue // other methods scale alike
 			}
+			if c.Quick && !slices.Contains(quickMethods, e.Name) {
+				continue
+			}
 			c.OnEvent(Measuring{s.Name + ": a round of " + e.Name})
 			row, err := oneRound(ctx, c, split, e, jobs)
 			if err != nil {
 				return err
 			}
 			row.Data = s.Name
-			r.Rounds = append(r.Rounds, row)
+			c.add(func(r *Report) { r.Rounds = append(r.Rounds, row) })
 		}
 	}
 	return ctx.Err()
@@ -86,15 +90,15 @@ func oneRound(ctx context.Context, c Config, split *data.Split, e method.Entry, 
 	}
 	var fast, plain []float64
 	row := Round{Method: e.Name, Jobs: jobs}
-	repeats := 5
+	repeats, least := 5, 3
 	if c.Quick {
-		repeats = 2
+		repeats, least = 2, 1
 	}
 	if _, err := run.Step(ctx); err != nil { // the first round allocates
 		return row, err
 	}
 	for range repeats {
-		for end, n := time.Now().Add(c.span()), 0; n < 3 || time.Now().Before(end); n++ {
+		for end, n := time.Now().Add(c.span()), 0; n < least || time.Now().Before(end); n++ {
 			ev, err := run.Step(ctx)
 			if err != nil {
 				return row, err
@@ -128,7 +132,7 @@ type Ranking struct {
 	MS    float64 `json:"ms_median"`
 }
 
-func ranking(ctx context.Context, c Config, s Set, r *Report) error {
+func ranking(ctx context.Context, c Config, s Set) error {
 	c.OnEvent(Measuring{s.Name + ": ranking the catalogue for every user"})
 	split, err := splitOf(s, "deployed")
 	if err != nil {
@@ -148,10 +152,8 @@ func ranking(ctx context.Context, c Config, s Set, r *Report) error {
 		}
 		times = append(times, ev.EvalMS)
 	}
-	r.Rankings = append(r.Rankings, Ranking{
-		Data: s.Name, Users: split.Users(), Items: split.Items(), Jobs: c.Jobs,
-		MS: median(times),
-	})
+	one := Ranking{Data: s.Name, Users: split.Users(), Items: split.Items(), Jobs: c.Jobs, MS: median(times)}
+	c.add(func(r *Report) { r.Rankings = append(r.Rankings, one) })
 	return nil
 }
 
@@ -165,7 +167,7 @@ type Run struct {
 	HR10     float64 `json:"hr@10"`
 }
 
-func wholeRun(ctx context.Context, c Config, s Set, r *Report) error {
+func wholeRun(ctx context.Context, c Config, s Set) error {
 	n := 100
 	if c.Quick {
 		n = 10
@@ -189,9 +191,9 @@ func wholeRun(ctx context.Context, c Config, s Set, r *Report) error {
 	}
 	took := time.Since(start).Seconds()
 	_, test := run.Best.Summaries(run.TieRule(), split.Items())
-	r.Runs = append(r.Runs, Run{
-		Data: s.Name, Protocol: split.Name, Rounds: n, Jobs: c.Jobs, Seconds: took,
-		HR10: test.Sampled["hr@10"],
-	})
+	one := Run{
+		Data: s.Name, Protocol: split.Name, Rounds: n, Jobs: c.Jobs, Seconds: took, HR10: test.Sampled["hr@10"],
+	}
+	c.add(func(r *Report) { r.Runs = append(r.Runs, one) })
 	return nil
 }
