@@ -135,6 +135,10 @@ func planCard(w io.Writer, p *reproduce.Plan, cfg *reproduce.Config) {
 	fmt.Fprintf(w, "protocols %s\n", strings.Join(p.Protocols(), ", "))
 	n, kept := len(p.Rows), p.Stored()
 	fmt.Fprintf(w, "cells     %d, each with %s\n", n, p.Seeds())
+	if p.LeftOut > 0 {
+		fmt.Fprintf(w, "quick     %d more cells are left out: the paper's own method comes first, then the others in "+
+			"order while they fit\n", p.LeftOut)
+	}
 	switch {
 	case cfg.Runs == "":
 		fmt.Fprintf(w, "kept      nowhere: Ctrl-C loses finished cells; --runs DIR keeps them\n")

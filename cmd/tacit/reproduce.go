@@ -18,13 +18,12 @@ import (
 const reproduceLong = `
 It runs every method and variant of a paper's tables under several protocols, and prints the published
 number next to ours. A row is reproduced if HR@10 and NDCG@10 are within 1.5 points of the paper's.
-With --runs DIR the runs are kept, and the same command resumes after Ctrl-C.
+The runs are kept (--runs names the folder), and the same command resumes after Ctrl-C.
 
 %s`
 
 func (a *app) reproduceCmd() *cobra.Command {
 	var out string
-	var quick bool
 	var cfg reproduce.Config
 	var jobs int
 	var about strings.Builder
@@ -41,16 +40,30 @@ func (a *app) reproduceCmd() *cobra.Command {
 			if out != "" && !strings.Contains(" .md .tex .csv .html ", " "+filepath.Ext(out)+" ") {
 				return input(fmt.Errorf("-o %s: the name must end in .md, .tex, .csv or .html", out), "")
 			}
-			if filepath.Ext(out) == ".html" && cfg.Runs == "" {
-				return input(fmt.Errorf("-o %s: an HTML report needs the run folders", out), "add --runs DIR")
+			p, err := reproduce.PaperNamed(words[0])
+			if err != nil {
+				return err
 			}
-			if quick {
-				p, err := reproduce.PaperNamed(words[0])
-				if err != nil {
-					return err
+			if !c.Flags().Changed("runs") {
+				cfg.Runs = filepath.Join("runs", "reproduce", p.Name)
+				if cfg.Quick {
+					cfg.Runs += "-quick"
 				}
+			}
+			if cfg.Runs == "none" {
+				cfg.Runs = ""
+			}
+			if filepath.Ext(out) == ".html" && cfg.Runs == "" {
+				return input(fmt.Errorf("-o %s: an HTML report needs the run folders", out), "omit --runs none")
+			}
+			if cfg.Quick {
 				if len(cfg.Sets) == 0 {
 					cfg.Sets = p.Quick
+				}
+				if len(cfg.Protocols) == 0 { // between the paper's and an honest one
+					cfg.Protocols = slices.DeleteFunc(slices.Clone(p.Protocols), func(name string) bool {
+						return name == "isolated"
+					})
 				}
 				if !c.Flags().Changed("seeds") {
 					cfg.Seeds = 1
@@ -61,15 +74,22 @@ func (a *app) reproduceCmd() *cobra.Command {
 				return err
 			}
 			if out == "" {
-				return a.result(rows, func(w io.Writer) error { return report.ParityText(w, rows) })
+				err = a.result(rows, func(w io.Writer) error { return report.ParityText(w, rows) })
+			} else {
+				err = a.writeRows(out, rows, &cfg)
 			}
-			return a.writeRows(out, rows, &cfg)
+			if err == nil && cfg.Runs != "" {
+				a.progress("the runs are in %s, for example %s; tacit report FOLDER -o page.html shows them", cfg.Runs,
+					rows[0].Folder)
+			}
+			return err
 		},
 	}
 	fl := c.Flags()
 	fl.StringVarP(&out, "out", "o", "", "write to this file (.md, .tex, .csv or .html)")
-	fl.BoolVar(&quick, "quick", false, "one seed, on the smallest of the paper's data sets")
+	fl.BoolVar(&cfg.Quick, "quick", false, "about a minute on two idle cores: one seed, the smallest data, fewer rows")
 	cellFlags(fl, &cfg, &jobs)
+	fl.Lookup("runs").Usage = "keep runs in this folder and reuse those in it; default runs/reproduce/PAPER; or none"
 	a.describe(c, "", flagsUnder("Selection", "quick sets seeds", "protocols only data-dir jobs"),
 		flagsUnder("Output", "out runs", "found"))
 	return c

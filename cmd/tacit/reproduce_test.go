@@ -55,6 +55,24 @@ func TestReproductionWithoutRunsFails(t *testing.T) {
 	}
 }
 
+// Runs are kept without a flag, in a folder that the messages name.
+func TestReproductionsAreKeptByDefault(t *testing.T) {
+	t.Chdir(t.TempDir())
+	words := strings.Fields("reproduce pfedrec --sets world --protocols deployed --only fedmf --found")
+	_, _, errs := tacit(words...)
+	if want := filepath.Join("runs", "reproduce", "pfedrec") + " holds none of"; !strings.Contains(errs, want) {
+		t.Errorf("the message lacks %q: %s", want, errs)
+	}
+	_, _, errs = tacit(append(words, "--quick")...)
+	if want := filepath.Join("runs", "reproduce", "pfedrec-quick") + " holds none of"; !strings.Contains(errs, want) {
+		t.Errorf("the message lacks %q: %s", want, errs)
+	}
+	code, _, errs := tacit(append(words, "--runs", "none")...)
+	if code != exitInput || !strings.Contains(errs, "--found requires a folder of runs") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
 func fileThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -60,8 +60,8 @@ func tables(r *Report) []*report.Table {
 		Align: "llrrrrrrrr",
 	}
 	if r.Quick {
-		rounds.Notes = []string{"Rounds of " + strings.Join(quickMethods, ", ") + " only; tacit bench without --quick " +
-			"measures every method."}
+		rounds.Notes = []string{"Rounds of " + strings.Join(quickMethods, ", ") +
+			" only; tacit bench without --quick measures every method."}
 	}
 	for _, x := range r.Rounds {
 		ratio := "-"

@@ -17,6 +17,7 @@ type Plan struct {
 	Paper   Paper
 	Rows    []*Row  // at least one
 	Seconds float64 // rough estimate for the rows that are not stored
+	LeftOut int     // rows that a quick reproduction leaves out
 }
 
 // Row is a row of a table on one data set under one protocol.
@@ -120,9 +121,6 @@ func (c *Config) plan(jobs int) (*Plan, error) {
 					continue
 				}
 				p.Rows = append(p.Rows, row)
-				if !row.Stored {
-					p.Seconds += float64(row.seeds) * row.spec.EstimateSeconds(row.source) / float64(jobs)
-				}
 			}
 		}
 	}
@@ -131,7 +129,50 @@ func (c *Config) plan(jobs int) (*Plan, error) {
 			c.Paper.Name, strings.Join(c.Sets, ",")),
 			"its methods are "+strings.Join(c.Paper.methods(), ", "))
 	}
+	if c.Quick {
+		p.shorten()
+	}
+	for _, row := range p.Rows {
+		if !row.Stored {
+			p.Seconds += row.seconds() / float64(jobs)
+		}
+	}
 	return p, nil
+}
+
+// quickSeconds is the estimated time of a quick reproduction on one core, and quickEvery how often it evaluates
+// networks.
+const quickSeconds, quickEvery = 110, 10
+
+// seconds estimates the time of a row on one core.
+func (r *Row) seconds() float64 { return float64(r.seeds) * r.spec.EstimateSeconds(r.source) }
+
+// shorten leaves out rows until the estimate fits a quick reproduction. The paper's own method stays, then come the
+// rows in the order of the tables, each under all protocols or none.
+func (p *Plan) shorten() {
+	cost, order := map[string]float64{}, []string{}
+	name := func(r *Row) string { return r.method + " " + r.variant }
+	for _, r := range p.Rows {
+		if _, seen := cost[name(r)]; !seen {
+			order = append(order, name(r))
+		}
+		cost[name(r)] += r.seconds()
+	}
+	own := p.Paper.Name + " "
+	left, kept := quickSeconds-cost[own], map[string]bool{own: true}
+	if cost[own] == 0 { // a plug-in: its first row
+		own, left = order[0], quickSeconds-cost[order[0]]
+		kept[own] = true
+	}
+	for _, n := range order {
+		if n != own && cost[n] <= left {
+			left -= cost[n]
+			kept[n] = true
+		}
+	}
+	all := len(p.Rows)
+	p.Rows = slices.DeleteFunc(p.Rows, func(r *Row) bool { return !kept[name(r)] })
+	p.LeftOut = all - len(p.Rows)
 }
 
 // check rejects unknown protocols, and methods that the paper does not have.
@@ -164,6 +205,9 @@ func (c *Config) fill(row *Row, about []experiment.Setting) (selected bool, err 
 	seeds, every, selected := c.effort(row.tableRow, row.Protocol, experiment.Rows(row.source) > large)
 	if !selected {
 		return false, nil
+	}
+	if c.Quick && row.deep {
+		every = max(every, quickEvery)
 	}
 	words := []string{"method=" + row.method, fmt.Sprint("seeds=", seeds), fmt.Sprint("eval-every=", every)}
 	words = append(words, strings.Fields(row.variant)...)

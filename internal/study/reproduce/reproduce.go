@@ -21,6 +21,7 @@ type Config struct {
 	Sets, Protocols []string
 	Only            []string // methods; empty for all
 	Seeds           int
+	Quick           bool        // only rows that fit into about a minute on two cores
 	Runs            string      // folder of the run folders; empty to store nothing
 	StoredOnly      bool        // take stored runs and run nothing
 	OnEvent         func(Event) // receives progress events, one call at a time; may be nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -162,5 +163,38 @@ func TestAVariantIsTestedAgainstItsBase(t *testing.T) {
 	if err := report.ParityText(&b, rows); err != nil || !strings.Contains(b.String(), "Compared with its base") ||
 		!strings.Contains(b.String(), "no difference shown") {
 		t.Errorf("the tables do not show the tests (%v):\n%s", err, b.String())
+	}
+}
+
+// A quick reproduction keeps the paper's own method and fits others in, each under all protocols or none.
+func TestAQuickReproductionIsShort(t *testing.T) {
+	for _, paper := range Papers() {
+		if paper.Name != "pfedrec" && paper.Name != "fedrap" && paper.Name != "plgc" {
+			continue // on data sets of their own
+		}
+		c := Config{Paper: paper, Sets: []string{"world"}, Seeds: 1, Quick: true}
+		c.Protocols = []string{"paper", "deployed"}
+		quick, err := c.plan(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Quick = false
+		whole, err := c.plan(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if quick.LeftOut == 0 || len(quick.Rows)+quick.LeftOut != len(whole.Rows) || len(quick.Rows)%2 != 0 {
+			t.Errorf("%s: %d rows and %d left out, of %d", paper.Name, len(quick.Rows), quick.LeftOut, len(whole.Rows))
+		}
+		if quick.Seconds > quickSeconds && len(quick.Rows) > 2 {
+			t.Errorf("%s: %d rows with an estimate of %.0f s exceed %d s", paper.Name, len(quick.Rows), quick.Seconds,
+				quickSeconds)
+		}
+		if paper.Name == "plgc" {
+			continue
+		}
+		if !slices.ContainsFunc(quick.Rows, func(r *Row) bool { return r.method == paper.Name && r.variant == "" }) {
+			t.Errorf("%s: the paper's own method is left out", paper.Name)
+		}
 	}
 }
