@@ -92,6 +92,7 @@ static:
 
 # Debian's packages for the tests of the Python package.
 PYTHON_PACKAGES := python3-pandas python3-pytest python3-build python3-setuptools python3-wheel
+NOTEBOOK_PACKAGES := python3-nbclient python3-ipykernel
 
 # Chromium renders the report pages, qemu runs programs for arm64, and Python tests its package. One step installs
 # all, because apt-get cannot run twice at a time; a step without its program says so.
@@ -102,6 +103,9 @@ tools:
 	[ "$$($(GO) env GOHOSTARCH)" = arm64 ] || command -v qemu-aarch64 >/dev/null || missing="$$missing qemu-user"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		(apt-get update && apt-get install -y $$missing) >/dev/null 2>&1 || true; \
+	fi
+	@$(python); if [ -n "$$python" ] && ! $(has_notebooks) && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		(apt-get update && apt-get install -y --no-install-recommends $(NOTEBOOK_PACKAGES)) >/dev/null 2>&1 || true; \
 	fi
 	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || echo 'SKIPPED: rendering report pages requires Chromium (Debian package: chromium)'
 
@@ -214,6 +218,9 @@ purego:
 python = python="$(PYTHON)"; [ -n "$$python" ] || for p in python3 /usr/bin/python3; do \
 	if "$$p" -c 'import pandas, pytest, build, setuptools, wheel' 2>/dev/null; then python=$$p; break; fi; done
 
+# has_notebooks succeeds if $$python can run notebooks.
+has_notebooks = "$$python" -c 'import nbclient, ipykernel' 2>/dev/null
+
 python_program = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o python/src/tacit/bin/ ./cmd/tacit
 
 .PHONY: wheel
@@ -233,8 +240,16 @@ python: tools ## test the Python package
 		echo 'SKIPPED: the Python package requires the Debian packages $(PYTHON_PACKAGES)'; \
 	else \
 		$(python_program); \
+		$(has_notebooks) || echo 'SKIPPED: the notebook requires the Debian packages $(NOTEBOOK_PACKAGES)'; \
 		cd python && "$$python" -m pytest -q -p no:cacheprovider; \
 	fi
+
+.PHONY: notebook
+notebook: tools ## run the notebooks in python/notebooks again and store their outputs
+	@$(python); \
+	if [ -z "$$python" ] || ! $(has_notebooks); then echo 'install $(PYTHON_PACKAGES) $(NOTEBOOK_PACKAGES)'; exit 1; fi; \
+	$(python_program); \
+	"$$python" -Xfrozen_modules=off python/notebooks/execute.py
 
 # Runs in vec/gen, a separate module; its output is committed.
 kernels = $(GO) run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg vec && $(GO) run ./neon > ../kernels_arm64.s
