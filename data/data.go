@@ -37,7 +37,7 @@ type Source interface {
 type Info struct {
 	Name string
 	// Hash is the SHA-256 of the indexed rows in hexadecimal: equal for equal content in any file format. It depends
-	// on a split or a time cut that the user chose.
+	// on the genres and the context in a user's file, and on a split or a time cut that the user chose.
 	Hash     string
 	TimeKind TimeKind
 	// Columns says in words which columns were detected or set by the user; empty if there was no file.

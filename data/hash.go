@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"slices"
+
+	"github.com/tacit-rec/tacit/internal/base/rows"
 )
 
 // hashWith is the hash of data of which something else determines results: how it is split.
@@ -17,6 +20,37 @@ func hashWith(hash, what string, columns ...[]int32) string {
 			b = binary.LittleEndian.AppendUint32(b, uint32(x))
 		}
 		sum.Write(b)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// hashFeatures makes a hash depend on columns of features: their categories by number, or their numbers. Names of
+// columns and categories do not count. It returns the hash itself if there are no columns.
+//
+// The hashed stream: "tacit features 1\n", the hash of the rows, a line break; then for each column, of users, items
+// and rows in this order: as uint64 0, 1 or 2 for these, the number of categories, and the lengths of Code, Start and
+// Value; Code and Start as uint32, and Value as float32.
+func hashFeatures(hash string, f *Features) string {
+	if len(f.User)+len(f.Item)+len(f.Row) == 0 {
+		return hash
+	}
+	le := binary.LittleEndian
+	sum := sha256.New()
+	sum.Write([]byte("tacit features 1\n" + hash + "\n"))
+	for kind, list := range [][]rows.Column{f.User, f.Item, f.Row} {
+		for _, c := range list {
+			var b []byte
+			for _, n := range []int{kind, c.Card, len(c.Code), len(c.Start), len(c.Value)} {
+				b = le.AppendUint64(b, uint64(n))
+			}
+			for _, x := range slices.Concat(c.Code, c.Start) {
+				b = le.AppendUint32(b, x)
+			}
+			for _, x := range c.Value {
+				b = le.AppendUint32(b, math.Float32bits(x))
+			}
+			sum.Write(b)
+		}
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

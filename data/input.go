@@ -198,6 +198,14 @@ func (t *tableRows) next(int) ([][]byte, error) {
 	return f, nil
 }
 
+// lateNotes says which columns were found too late to be used.
+func (t *tableRows) lateNotes() []string {
+	if j, ok := t.t.(*jsonLines); ok && j.note() != "" {
+		return []string{j.note()}
+	}
+	return nil
+}
+
 // wrap adds the file to an error of a table whose rows have no lines.
 func (t *tableRows) wrap(err error) error {
 	if _, ok := t.t.(liner); ok || err == io.EOF {

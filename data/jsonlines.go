@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // jsonLines is a table of one JSON object per line. Its columns are the keys of the first objects.
@@ -12,6 +13,8 @@ type jsonLines struct {
 	names  []string
 	at     map[string]int
 	fields [][]byte
+	late   []string // the first keys that the first objects lack
+	more   bool     // others follow
 }
 
 func (t *jsonLines) Format() string    { return "JSON lines" }
@@ -90,10 +93,38 @@ func (t *jsonLines) Next() ([][]byte, error) {
 		for k, v := range object {
 			if c, ok := t.at[k]; ok {
 				t.fields[c] = jsonText(v)
+			} else if !slices.Contains(t.late, k) {
+				t.tooLate(k)
 			}
 		}
 		return t.fields, nil
 	}
+}
+
+// tooLate keeps a key for note.
+func (t *jsonLines) tooLate(key string) {
+	if len(t.late) == maxNamed {
+		t.more = true
+		return
+	}
+	t.late = append(t.late, key)
+}
+
+// note names the keys that are ignored because only the first objects say which columns there are.
+func (t *jsonLines) note() string {
+	if len(t.late) == 0 {
+		return ""
+	}
+	names := make([]string, len(t.late))
+	for i, k := range t.late {
+		names[i] = printable(k)
+	}
+	slices.Sort(names)
+	out := "unused columns, which the first 32 objects lack: " + strings.Join(names, ", ")
+	if t.more {
+		out += " and more"
+	}
+	return out + "; to use one, move an object that has it to the beginning of the file"
 }
 
 // jsonText is a value as text: lists of texts and numbers with | between their parts, and nothing for null, objects

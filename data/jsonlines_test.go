@@ -31,14 +31,36 @@ func TestJSONLinesAreReadLikeText(t *testing.T) {
 			t.Errorf("notes are %q", n)
 		}
 	}
-	csv := mustLoad(t, "user_id,movie,rating,timestamp\nu1,10,4.5,952041600\nu1,11,3,955065600\nu2,10,1,952041600\n",
-		Options{})
+	csv := mustLoad(t, "user_id,movie,rating,timestamp,genres\nu1,10,4.5,952041600,Horror|Sci-Fi\n"+
+		"u1,11,3,955065600,\nu2,10,1,952041600,\n", Options{})
 	if s := mustLoad(t, text, Options{}); s.Meta.Hash != csv.Meta.Hash {
 		t.Error("the same rows as JSON lines and as text have different hashes")
 	}
 	s := mustLoad(t, text, Options{Columns: "user=movie,item=user_id"})
 	if want := "10: u2 u1\n11: u1\n"; dump(s) != want {
 		t.Errorf("got %s, want %s", dump(s), want)
+	}
+}
+
+// Only the first 32 objects say which columns a file has. Keys that appear later are named.
+func TestKeysThatAppearTooLateAreNamed(t *testing.T) {
+	many := strings.Repeat(`{"user":1,"item":2}`+"\n", 32)
+	for _, c := range []struct{ rest, want string }{
+		{`{"user":1,"item":2}`, ""},
+		{
+			`{"user":1,"item":2,"rating":3,"a\u001b":1}` + "\n" + `{"rating":3,"item":2,"user":1}`,
+			"unused columns, which the first 32 objects lack: a, rating; to use one, move an object that has it to " +
+				"the beginning of the file",
+		},
+		{
+			`{"user":1,"item":2,"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1}` + "\n" + `{"user":1,"item":2,"i":1}`,
+			"unused columns, which the first 32 objects lack: a, b, c, d, e, f, g, h and more; to use one, move an " +
+				"object that has it to the beginning of the file",
+		},
+	} {
+		if got := strings.Join(mustLoad(t, many+c.rest, Options{}).Meta.Notes, "\n"); got != c.want {
+			t.Errorf("notes are %q, want %q", got, c.want)
+		}
 	}
 }
 

@@ -138,6 +138,9 @@ func (l *loader) read(p part) (err error) {
 			l.partOf = append(l.partOf, p.kind)
 		}
 	}
+	if t, ok := l.in.(*tableRows); ok && l.how.notes {
+		l.notes = append(l.notes, t.lateNotes()...)
+	}
 	if len(l.user) == before {
 		_, line := l.in.position()
 		return &InputError{File: p.file, Line: line, Expected: "at least one row after the header"}

@@ -57,7 +57,11 @@ func (l *loader) finish() (*Set, error) {
 			s.Time[i] = floor(s.Time[i], per)
 		}
 	}
-	if s.Meta.Hash = hashOf(s); l.how.split {
+	s.Meta.Hash = hashOf(s)
+	if l.how.notes { // the user's own file; the features of known sets come with them
+		s.Meta.Hash = hashFeatures(s.Meta.Hash, &s.Meta.Features)
+	}
+	if l.how.split {
 		s.Meta.Hash = hashWith(s.Meta.Hash, "split", s.ValidFrom, s.TestFrom)
 	}
 	return s, nil

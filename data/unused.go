@@ -11,9 +11,11 @@ func isTime(b []byte) bool {
 	return ok && v >= 1e8 || isDate(b)
 }
 
+// maxNamed is the largest number of unused columns that are named.
+const maxNamed = 8
+
 // unused says which columns have no role, and suggests a role for those that look like one that is missing.
 func (y *layout) unused(rows [][][]byte) []string {
-	const most = 8
 	var names, hints []string
 	more, suggested := 0, [roles]bool{}
 	for c := range rows[0] {
@@ -24,7 +26,7 @@ func (y *layout) unused(rows [][][]byte) []string {
 		if y.names != nil {
 			name = printable(y.names[c])
 		}
-		if len(names) < most {
+		if len(names) < maxNamed {
 			names = append(names, name)
 		} else {
 			more++
