@@ -288,3 +288,37 @@ func TestAHistoryWithoutFeaturesIsRefused(t *testing.T) {
 		t.Errorf("a user of the data: %v, %v", list, err)
 	}
 }
+
+// A history without ratings counts as one with the mean rating of the data, not as one of the worst ratings.
+func TestAHistoryWithoutRatingsHasTheirMean(t *testing.T) {
+	var text strings.Builder
+	sum, n := 0, 0
+	for u := range 30 {
+		for k := range 8 {
+			rating := 1 + (u*k+k)%5
+			fmt.Fprintf(&text, "u%d,i%d,%d,%d\n", u, (u+k*k)%25, rating, 1000000000+k)
+			sum, n = sum+rating, n+1
+		}
+	}
+	d, err := tacit.Read(strings.NewReader(text.String()), "rated", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, d, tacit.Config{Method: "fedrecon", Settings: tacit.Settings{
+		"preset": "none", "rounds": "3", "loss": "squared", "dim": "4", "recon-lr": "0.01",
+		"eta": "10",
+	}})
+	lists := map[float32]string{}
+	mean := float32(float64(sum) / float64(n))
+	for _, rating := range []float32{0, mean, 1} {
+		items, err := r.RecommendTo([]tacit.Interaction{{Item: "i1", Rating: rating}, {Item: "i4", Rating: rating}}, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists[rating] = fmt.Sprint(items)
+	}
+	if lists[0] != lists[mean] || lists[0] == lists[1] {
+		t.Errorf("without ratings %s\nwith their mean, %g: %s\nwith the worst: %s", lists[0], mean, lists[mean],
+			lists[1])
+	}
+}

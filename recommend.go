@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tacit-rec/tacit/data"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/sim"
 	"github.com/tacit-rec/tacit/vec"
@@ -24,7 +25,7 @@ type Item struct {
 // Interaction is one entry of a history.
 type Interaction struct {
 	Item   string  // the identifier in the data
-	Rating float32 // of data with ratings; 0 counts as 1
+	Rating float32 // of data with ratings; 0 counts as their mean. Only the squared loss reads ratings.
 }
 
 // Recommend returns the n best items for a user of the data, best first, as the user's
@@ -92,10 +93,14 @@ func (r *Result) RecommendTo(history []Interaction, n int) ([]Item, error) {
 	var items []uint32
 	var ratings []float32
 	for _, x := range history {
-		if i, known := r.itemNumber(x.Item); known {
-			items = append(items, uint32(i))
-			ratings = append(ratings, cmp.Or(x.Rating, 1))
+		i, known := r.itemNumber(x.Item)
+		if !known {
+			continue
 		}
+		if x.Rating == 0 {
+			x.Rating = r.meanRating()
+		}
+		items, ratings = append(items, uint32(i)), append(ratings, x.Rating)
 	}
 	if len(items) == 0 {
 		return nil, fmt.Errorf("none of the %d items of the history is in %s, which has items such as %q",
@@ -106,6 +111,29 @@ func (r *Result) RecommendTo(history []Interaction, n int) ([]Item, error) {
 		return nil, fmt.Errorf("%s cannot recommend for this history: %w", r.Method, err)
 	}
 	return r.top(scores, items, n), nil
+}
+
+// meanRating returns the mean rating of the data; 1 if it has no ratings.
+func (r *Result) meanRating() float32 {
+	if r.mean == 0 {
+		r.mean = meanRating(r.source)
+	}
+	return r.mean
+}
+
+func meanRating(src data.Source) float32 {
+	var h data.History
+	sum, n := 0.0, 0
+	for u := range src.Users() {
+		if src.History(u, &h); h.Values == nil {
+			return 1
+		}
+		for _, x := range h.Values {
+			sum += float64(x)
+		}
+		n += len(h.Values)
+	}
+	return float32(sum / float64(max(n, 1)))
 }
 
 // RecommendAll calls each with the n best items of every user, as Recommend returns them,

@@ -141,6 +141,7 @@ type Result struct {
 	source data.Source
 	user   map[string]int
 	item   map[string]int
+	mean   float32 // rating; 0 before it is computed
 }
 
 // Open loads a finished run from the folder that `tacit run -o` wrote, with its trained

@@ -203,7 +203,20 @@ func writeRunList(w io.Writer, list *runList) error {
 		t.Notes = append(t.Notes, fmt.Sprintf("%s of the history not in the data: ignored.",
 			format.Plural(list.Unknown, "item")))
 	}
+	dropTitles(&t)
 	return t.Text(w)
+}
+
+// dropTitles removes the second column of a list, the titles, if it is empty.
+func dropTitles(t *report.Table) {
+	const at = 1
+	if slices.ContainsFunc(t.Rows, func(row []any) bool { return row[at] != "" }) {
+		return
+	}
+	t.Header, t.Align = slices.Delete(t.Header, at, at+1), t.Align[:at]+t.Align[at+1:]
+	for i, row := range t.Rows {
+		t.Rows[i] = slices.Delete(row, at, at+1)
+	}
 }
 
 // writeList prints recommendations.
@@ -231,5 +244,6 @@ func writeList(w io.Writer, list *device.Recommendations) error {
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("Model version %d of %q after %s, created %s ago.", list.ModelVersion,
 		list.Federation, format.Plural(list.Round, "round"), time.Since(list.ModelCreatedAt).Round(time.Second)))
+	dropTitles(&t)
 	return t.Text(w)
 }

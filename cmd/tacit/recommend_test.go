@@ -108,8 +108,9 @@ func TestAModelThatIsNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir = runFolder(t, "-m", "fedmf", "rounds=1", "-d", file, "--world", "")
-	if code, out, errs := tacit("recommend", "--run", dir, "--user", "b"); code != 0 {
-		t.Errorf("exit %d: %s%s", code, out, errs)
+	if code, out, errs := tacit("recommend", "--run", dir, "--user", "b"); code != 0 ||
+		strings.Contains(out, "title") || !strings.Contains(out, "  id   score") {
+		t.Errorf("exit %d, want a table without titles: %s%s", code, out, errs)
 	}
 	if err := os.WriteFile(file, []byte(text+"a,Z,9\n"), 0o644); err != nil {
 		t.Fatal(err)

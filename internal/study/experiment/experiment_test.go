@@ -330,10 +330,11 @@ func TestAFolderIsNotOverwrittenByMistake(t *testing.T) {
 }
 
 func TestDivergenceIsAnInputErrorAndNotACrash(t *testing.T) {
-	for _, method := range []string{"pfedrec", "local"} { // local shares nothing: it shows in the loss alone
-		_, err := job(t, t.TempDir(), "method="+method, "lr=1e30").Run(context.Background())
+	// local shares nothing: it shows in the loss alone. The hint names a setting that the method has.
+	for method, key := range map[string]string{"pfedrec": "lr", "local": "lr", "fedrecon": "recon-lr"} {
+		_, err := job(t, t.TempDir(), "method="+method, key+"=1e30").Run(context.Background())
 		var in *InputError
-		if !errors.As(err, &in) || !errors.Is(err, sim.ErrDiverged) {
+		if !errors.As(err, &in) || !errors.Is(err, sim.ErrDiverged) || !strings.Contains(in.Hint, "try "+key+"=") {
 			t.Errorf("%s: error is %v, want an Input that wraps ErrDiverged", method, err)
 		}
 	}

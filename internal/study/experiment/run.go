@@ -242,13 +242,17 @@ func (j *Job) rounds(ctx context.Context, run *sim.Run, out *folder, figures *fi
 
 // stabler suggests settings against divergence.
 func stabler(params map[string]any) string {
+	key := "lr"
+	if _, ok := params["recon-lr"]; ok {
+		key = "recon-lr"
+	}
 	if _, eta := params["eta"]; eta && params["loss"] == "squared" {
-		return "the gradient of the squared error is unbounded: try lr=0.01 eta=10"
+		return "the gradient of the squared error is unbounded: try " + key + "=0.01 eta=10"
 	}
-	if lr, ok := params["lr"].(float64); ok && lr > 0 {
-		return fmt.Sprintf("try lr=%.2g", lr/10)
+	if rate, ok := params[key].(float64); ok && rate > 0 {
+		return fmt.Sprintf("try %s=%.2g", key, rate/10)
 	}
-	return "try lr=0.01"
+	return "try " + key + "=0.01"
 }
 
 // stopped saves the checkpoint of an interrupted run and returns Stopped; other errors it returns as they are.
