@@ -99,6 +99,7 @@ var table = map[string]row{
 	"coordinator/internal/enrolment":   {may: list("coordinator/internal/batch internal/store wire")},
 	"internal/openmetrics":             {may: none},
 	"internal/openmetrics/metricstest": {may: none}, // for tests
+	"internal/browsertest":             {may: none}, // for tests
 	"internal/store/disktest":          {may: none}, // for tests
 	"coordinator/internal/audit":       {may: list("internal/chainlog")},
 	"coordinator/internal/operators":   {may: list("internal/store")},

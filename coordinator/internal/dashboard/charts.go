@@ -167,7 +167,7 @@ func trafficChart(all []Round) *chart {
 	if len(all) == 0 || all[len(all)-1].Sampled {
 		return nil
 	}
-	svg, top := bars(all, func(r *Round) float64 { return float64(r.Sent) },
+	svg, top := bars(all, func(r *Round) float64 { return float64(r.Sent + r.Received) },
 		func(r *Round) float64 { return float64(r.Received) })
 	c := &chart{SVG: svg, Top: sizeOf(int64(top)), Middle: sizeOf(int64(top / 2))}
 	c.Start, c.Final = span(all)

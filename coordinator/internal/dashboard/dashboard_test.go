@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -23,6 +24,15 @@ type fake struct {
 	calls []string
 	looks int
 	fails error
+	plain atomic.Bool // titles are ordinary
+}
+
+// text is hostile, or an ordinary one.
+func (f *fake) text(plain string) string {
+	if f.plain.Load() {
+		return plain
+	}
+	return hostile
 }
 
 func (f *fake) Snapshot() Snapshot {
@@ -40,7 +50,10 @@ func (f *fake) set(change func(*Snapshot)) {
 
 func (f *fake) Devices(from uint32, limit int) (out []Device, next uint32) {
 	for i := range uint32(limit) {
-		out = append(out, Device{ID: from + i, State: "excluded", Reason: hostile, Software: hostile, Note: hostile})
+		out = append(out, Device{
+			ID: from + i, State: "excluded", Reason: f.text("its shares contradict each other"),
+			Software: f.text("tacit-android 2.4.1"), Note: f.text("first wave"),
+		})
 	}
 	return out, from + uint32(limit)
 }
@@ -48,7 +61,8 @@ func (f *fake) Devices(from uint32, limit int) (out []Device, next uint32) {
 func (f *fake) Items(from uint64, limit int) Items {
 	out := Items{Version: 3, Count: 100_000, Next: int(from) + limit}
 	for i := range limit {
-		out.List = append(out.List, Item{ID: fmt.Sprint(int(from) + i), Title: hostile, Retired: i%2 == 1})
+		title := f.text("Some film (1987)")
+		out.List = append(out.List, Item{ID: fmt.Sprint(int(from) + i), Title: title, Retired: i%2 == 1})
 	}
 	return out
 }
@@ -59,14 +73,14 @@ func (f *fake) Vectors(limit int) (*Vectors, error) {
 	}
 	v := &Vectors{Version: 9, Table: "item", Dim: 3, Items: 100_000}
 	for i := range limit {
-		v.Titles = append(v.Titles, hostile)
+		v.Titles = append(v.Titles, f.text(fmt.Sprintf("Film number %d (1987)", i)))
 		v.Rows = append(v.Rows, float32(i%7), float32(i%11), float32(i%3))
 	}
 	return v, nil
 }
 
 func (f *fake) Audit(int) ([]Entry, string, error) {
-	return []Entry{{Call: "POST pause", Operator: "ann", Args: hostile, Outcome: "ok"}}, "", nil
+	return []Entry{{Call: "POST pause", Operator: "ann", Args: f.text("{}"), Outcome: "ok"}}, "", nil
 }
 
 func (f *fake) Call(_ *http.Request, o Operator, path string, args any) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tacit-rec/tacit/internal/browsertest"
 	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
@@ -134,7 +135,7 @@ func TestTheLeaderboardFitsAScreen(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a browser: run without -short")
 	}
-	b := chromium(t)
+	b := browsertest.Chromium(t)
 	board := madeBoard()
 	e := *board.Tables[0].Entries[0]
 	e.Method, e.Epsilon, e.Seeds, e.Up, e.Down, e.Seconds = "tacit-private", 4.58, []uint64{1, 2, 3, 4, 5}, 11.5e6,
@@ -146,33 +147,31 @@ func TestTheLeaderboardFitsAScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	const lines = `[...document.querySelectorAll(".dense tbody th")].map(h => Math.round((h.clientHeight - 10) / 19.5))`
-	for _, l := range []look{{"desk", 1300, 900, false, "screen", "light"}, {
-		"phone", 390, 844, true, "screen",
-		"light",
-	}} {
-		if bad := b.open(path, l); len(bad) > 0 {
-			t.Errorf("%s: %v", l.name, bad)
+	desk := browsertest.Look{Name: "desk", Width: 1300, Height: 900, Media: "screen", Scheme: "light"}
+	for _, l := range []browsertest.Look{desk, browsertest.Looks[2]} {
+		if bad := open(b, path, l); len(bad) > 0 {
+			t.Errorf("%s: %v", l.Name, bad)
 		}
 		var hidden []int
-		b.eval(`[...document.querySelectorAll(".dense")].map(d => d.scrollWidth - d.clientWidth)`, &hidden)
+		b.Eval(`[...document.querySelectorAll(".dense")].map(d => d.scrollWidth - d.clientWidth)`, &hidden)
 		var stays bool
-		b.eval(`(() => { const d = document.querySelector(".dense"), h = d.querySelector("tbody th"), at = h.getBoundingClientRect().left; d.scrollLeft = 200; return h.getBoundingClientRect().left == at; })()`, &stays)
-		if len(hidden) == 0 || l.name == "desk" && slices.Max(hidden) > 0 || !stays {
-			t.Errorf("%s: %v px of the tables are out of sight, and that the methods stay is %v", l.name, hidden, stays)
+		b.Eval(`(() => { const d = document.querySelector(".dense"), h = d.querySelector("tbody th"), at = h.getBoundingClientRect().left; d.scrollLeft = 200; return h.getBoundingClientRect().left == at; })()`, &stays)
+		if len(hidden) == 0 || l.Name == "desk" && slices.Max(hidden) > 0 || !stays {
+			t.Errorf("%s: %v px of the tables are out of sight, and that the methods stay is %v", l.Name, hidden, stays)
 		}
 		var high []int
-		if b.eval(lines, &high); l.name == "desk" && slices.Max(high) > 1 {
+		if b.Eval(lines, &high); l.Name == "desk" && slices.Max(high) > 1 {
 			t.Errorf("methods have up to %d lines", slices.Max(high))
 		}
 	}
-	b.open(path, looks[0])
+	open(b, path, browsertest.Looks[0])
 	var hidden int
-	if b.eval(`(() => { const d = document.querySelector(".words"); return d.scrollWidth - d.clientWidth; })()`,
+	if b.Eval(`(() => { const d = document.querySelector(".words"); return d.scrollWidth - d.clientWidth; })()`,
 		&hidden); hidden > 0 {
 		t.Errorf("%d px of the settings are out of sight", hidden)
 	}
 	var titles []string
-	b.eval(`[...document.querySelectorAll(".dense thead")[0].querySelectorAll("th")].map(h => h.title)`, &titles)
+	b.Eval(`[...document.querySelectorAll(".dense thead")[0].querySelectorAll("th")].map(h => h.title)`, &titles)
 	if len(titles) != len(shortNames) || titles[1] != result.MetricNames[0] {
 		t.Errorf("columns are called in full %q", titles)
 	}

@@ -62,7 +62,7 @@ function reach(within) {
   [].forEach.call(within.querySelectorAll(".scroll"), function (box) {
     if (box.scrollWidth > box.clientWidth + 1) {
       box.setAttribute("tabindex", "0");
-      box.setAttribute("role", "region");
+      box.setAttribute("role", "group");
       box.setAttribute("aria-label", "Table, scrolls sideways");
     } else {
       box.removeAttribute("tabindex");
