@@ -187,14 +187,7 @@ func TestParticipationSurvivesARestart(t *testing.T) {
 	begin := &s
 	for round := range s.Rounds {
 		for _, point := range points {
-			r := open(t, dir, begin, func(o *Options) {
-				o.fault = func(at string) error {
-					if at == point {
-						return errCut
-					}
-					return nil
-				}
-			})
+			r := open(t, dir, begin, cutAt(point))
 			begin = nil
 			if r.c.Status().Round <= round && !r.live(r.enrolled(6), s.Rounds, k) {
 				t.Fatalf("round %d was not cut off at %q", round+1, point)

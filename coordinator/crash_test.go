@@ -18,6 +18,18 @@ import (
 // points are where a round may be cut off, in their order.
 var points = []string{"summed", "stepped", "closed", "versioned", "published"}
 
+// cutAt ends a coordinator at a point of a round, as a crash would.
+func cutAt(point string) func(*Options) {
+	return func(o *Options) {
+		o.fault = func(at string) error {
+			if at == point {
+				return errCut
+			}
+			return nil
+		}
+	}
+}
+
 // acks are the acknowledged reports, by round and device ID.
 type acks struct {
 	mu sync.Mutex
@@ -78,14 +90,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 			cuts := 0
 			for round := range s.Rounds {
 				for _, point := range points {
-					r := open(t, dir, begin, func(o *Options) {
-						o.fault = func(at string) error {
-							if at == point {
-								return errCut
-							}
-							return nil
-						}
-					})
+					r := open(t, dir, begin, cutAt(point))
 					begin = nil
 					if r.c.Status().Round > round { // it was done by the one before
 						r.stop()

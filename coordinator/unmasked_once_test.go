@@ -60,14 +60,7 @@ func TestKilledWhileDevicesReveal(t *testing.T) {
 	s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,min-devices=14")
 	s.Masked, s.Rounds = true, 2
 	dir := filepath.Join(t.TempDir(), "state")
-	r := open(t, dir, &s, func(o *Options) {
-		o.fault = func(point string) error {
-			if point == "unmasking" {
-				return errCut
-			}
-			return nil
-		}
-	})
+	r := open(t, dir, &s, cutAt("unmasking"))
 	d := r.enrolled(n)
 	r.mask(d, -1)
 	<-r.ended
@@ -89,14 +82,7 @@ func TestASumThatIsDroppedIsPaidFor(t *testing.T) {
 				s := withDP(small(n), "epsilon=50,delta=1e-3,clip=0.5,trust=distributed,min-devices=14")
 				s.Masked, s.Rounds, s.Runs = true, 2, 3
 				dir := filepath.Join(t.TempDir(), "state")
-				r := open(t, dir, &s, func(o *Options) {
-					o.fault = func(at string) error {
-						if at == point {
-							return errCut
-						}
-						return nil
-					}
-				})
+				r := open(t, dir, &s, cutAt(point))
 				d := r.enrolled(n)
 				d[0].task()
 				ask := r.c.EndRun

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	mrand "math/rand/v2"
 	"net/url"
 	"strconv"
 	"strings"
@@ -193,7 +192,11 @@ func (c *Client) send(ctx context.Context, path string, body []byte) ([]byte, er
 			continue
 		}
 		done := err == nil && !a.isRetryable() || errors.Is(err, errTooLong)
-		if done || try >= c.options.Tries || ctx.Err() != nil || !c.pause(ctx, try, a) {
+		seconds := 0
+		if a != nil {
+			seconds = a.retryAfter
+		}
+		if done || try >= c.options.Tries || ctx.Err() != nil || !pause(ctx, c.options.RetryDelay, try, seconds) {
 			if err != nil {
 				return nil, networkError(ctx, err)
 			}
@@ -232,26 +235,6 @@ func (c *Client) correctClock(a *answer) bool {
 	c.setClock(a.clock)
 	c.last = 0
 	return true
-}
-
-// maxDelay is the longest delay between two tries.
-const maxDelay = 30 * time.Second
-
-// pause waits before the next try: twice as long each time, with a random part.
-func (c *Client) pause(ctx context.Context, try int, a *answer) bool {
-	d := min(c.options.RetryDelay<<min(try-1, 20), maxDelay)
-	d = d/2 + time.Duration(mrand.Int64N(int64(d)+1))
-	if a != nil && a.retryAfter > 0 {
-		d = max(d, min(time.Duration(a.retryAfter)*time.Second, maxDelay))
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // answer is the answer to a request.

@@ -10,11 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	mrand "math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/tacit-rec/tacit/internal/pb/pbconnect"
 	"github.com/tacit-rec/tacit/wire"
@@ -30,9 +28,6 @@ type signer struct {
 	last       int64
 	send       func(*http.Request, []byte) (*http.Response, error) // sendOnce, or a replacement in tests
 }
-
-// maxDelay is the longest delay between two tries.
-const maxDelay = 30 * time.Second
 
 // RoundTrip signs and sends a request, with retries.
 func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -62,7 +57,8 @@ func (s *signer) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}
 		done := err == nil && !isRetryable(answer) || err != nil && !isTransient(err)
-		if done || try >= s.options.Tries || ctx.Err() != nil || !s.pause(ctx, try, header) {
+		seconds, _ := strconv.Atoi(header.Get("Retry-After"))
+		if done || try >= s.options.Tries || ctx.Err() != nil || !pause(ctx, s.options.RetryDelay, try, seconds) {
 			return answer, err
 		}
 	}
@@ -146,22 +142,4 @@ func isTransient(err error) bool {
 	var host x509.HostnameError
 	return !errors.Is(err, ErrPin) && !errors.Is(err, http.ErrSchemeMismatch) && !errors.Is(err, errTooLong) &&
 		!errors.As(err, &unknown) && !errors.As(err, &invalid) && !errors.As(err, &host)
-}
-
-// pause waits before the next try: twice as long each time, with a random part, so that devices that
-// lost their connections together do not return together.
-func (s *signer) pause(ctx context.Context, try int, h http.Header) bool {
-	d := min(s.options.RetryDelay<<min(try-1, 20), maxDelay)
-	d = d/2 + time.Duration(mrand.Int64N(int64(d)+1))
-	if sec, err := strconv.Atoi(h.Get("Retry-After")); err == nil && sec > 0 {
-		d = max(d, min(time.Duration(sec)*time.Second, maxDelay))
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -55,10 +55,11 @@ func colours(items, interactions int) *rows.Features {
 	return f
 }
 
-func TestASampleKeepsTheMomentOfItsPositive(t *testing.T) {
-	var saw [][3]uint32
-	p, err := local.NewPlan(seer{&saw}, local.Options{
-		Features: colours(50, 9), Items: 50, Rounds: 3, Batch: 100,
+// newSeer returns a worker and a state of a seer with coloured items.
+func newSeer(t *testing.T, saw *[][3]uint32, items int) (*local.Worker, local.State) {
+	t.Helper()
+	p, err := local.NewPlan(seer{saw}, local.Options{
+		Features: colours(items, 9), Items: items, Rounds: 3, Batch: 100,
 		Negatives: 3, Seed: 1,
 	})
 	if err != nil {
@@ -68,8 +69,12 @@ func TestASampleKeepsTheMomentOfItsPositive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := local.NewWorker(m, 0)
-	st := m.NewState(nil)
+	return local.NewWorker(m, 0), m.NewState(nil)
+}
+
+func TestASampleKeepsTheMomentOfItsPositive(t *testing.T) {
+	var saw [][3]uint32
+	k, st := newSeer(t, &saw, 50)
 	task := local.Task{Device: 1, Round: 2, Train: []uint32{4, 9, 30}, Rows: []uint32{7, 2, 5}}
 	k.Visit(&st, &task, 0, false)
 	at := map[uint32]uint32{4: 7, 9: 2, 30: 5}
@@ -95,19 +100,7 @@ func TestASampleKeepsTheMomentOfItsPositive(t *testing.T) {
 
 func TestItemsAlikeAreScoredOnce(t *testing.T) {
 	var saw [][3]uint32
-	p, err := local.NewPlan(seer{&saw}, local.Options{
-		Features: colours(2000, 9), Items: 2000, Rounds: 3, Batch: 100,
-		Negatives: 3, Seed: 1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := local.NewMemory(p, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := local.NewWorker(m, 0)
-	st := m.NewState(nil)
+	k, st := newSeer(t, &saw, 2000)
 	k.Prepare(&st, &local.Task{Train: []uint32{4, 9}, Rows: []uint32{7, 2}})
 	all, some := make([]float32, 2000), make([]float32, 3)
 	for _, moment := range []uint32{2, 8} { // the newest, then another

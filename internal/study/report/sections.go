@@ -78,11 +78,6 @@ func convergence(run *result.Run) part {
 		Intro: "Metrics over rounds. A test curve that falls while the training loss still falls shows overfitting; " +
 			"a curve that still rises in the last round needs more rounds.",
 	}
-	add := func(f figure) {
-		if f.SVG != "" {
-			p.Figures = append(p.Figures, f)
-		}
-	}
 	for _, m := range []struct{ key, name string }{{"hr@10", "HR@10"}, {"ndcg@10", "NDCG@10"}} {
 		valid, test := metricSeries(run.Points, validOf, m.key), metricSeries(run.Points, testOf, m.key)
 		valid.Label, valid.Class = "validation", "c1 dash"
@@ -108,7 +103,7 @@ func convergence(run *result.Run) part {
 		case run.Result.BestOnTest != nil:
 			note = "There is no validation set, so the last round is reported."
 		}
-		add(figure{
+		p.add(figure{
 			"convergence-" + strings.TrimSuffix(m.key, "@10"), m.name + " over rounds", note, l.Draw(),
 			lineTable(&l, m.key),
 		})
@@ -126,12 +121,12 @@ func convergence(run *result.Run) part {
 		About: "Training loss over rounds", Unit: "mean training loss per sample", Lines: []chart.Series{loss},
 		Mark: float64(run.Result.SelectedRound), Format: format.Digits,
 	}
-	add(figure{"convergence-loss", "Training loss", "The loss that devices minimise, averaged over eight devices. " +
+	p.add(figure{"convergence-loss", "Training loss", "The loss that devices minimise, averaged over eight devices. " +
 		"It is not a reported metric.", l.Draw(), lineTable(&l, "train_loss")})
 	if s := uploaded(run.Points); len(s.X) > 1 {
 		s.Class, s.Label, s.Quiet = "c0", "test", true
 		b := bytesPlot([]chart.Series{s})
-		add(figure{"accuracy-bytes", "Accuracy against bytes", "Test HR@10 against the bytes that all devices have " +
+		p.add(figure{"accuracy-bytes", "Accuracy against bytes", "Test HR@10 against the bytes that all devices have " +
 			"uploaded." + bytesTo95(run.Points), b.Draw(), plotTable(b, "uploaded", "test_hr@10")})
 	}
 	return p
@@ -157,9 +152,7 @@ func usersPart(users []result.User) part {
 		{"rank-tenths", "By rank", "Users in ten groups from best to worst served. A last bar near the highest rank " +
 			"means that a tenth of the users gets no useful recommendations.", svg, data},
 	} {
-		if f.SVG != "" {
-			p.Figures = append(p.Figures, f)
-		}
+		p.add(f)
 	}
 	if t := servedTable(users); t != nil {
 		p.Tables = []tableView{view(t)}
@@ -186,9 +179,7 @@ func popularityPart(f *result.Figures) part {
 			list,
 		},
 	} {
-		if x.SVG != "" {
-			p.Figures = append(p.Figures, x)
-		}
+		p.add(x)
 	}
 	p.Tables = []tableView{view(popularityTable(f.Popularity))}
 	return p
@@ -327,6 +318,7 @@ func groupParts(g *group) []part {
 	return out
 }
 
+// add appends a figure that is not empty.
 func (p *part) add(f figure) {
 	if f.SVG != "" {
 		p.Figures = append(p.Figures, f)
