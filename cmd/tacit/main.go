@@ -141,8 +141,8 @@ func (a *app) root() *cobra.Command {
 	}{
 		{"start", "Start:", []*cobra.Command{a.playCmd(), a.runCmd(), a.methodsCmd(), a.dataCmd()}},
 		{"study", "Study:", []*cobra.Command{
-			a.tuneCmd(), a.compareCmd(), a.reportCmd(), a.recommendCmd(), a.exportCmd(), a.reproduceCmd(),
-			a.privacyCmd(),
+			a.tuneCmd(), a.evaluateCmd(), a.compareCmd(), a.reportCmd(), a.recommendCmd(), a.exportCmd(),
+			a.reproduceCmd(), a.privacyCmd(),
 		}},
 		{"deploy", "Run a federation:", []*cobra.Command{
 			a.serveCmd(), a.adminCmd(), a.deviceCmd(), a.fleetCmd(),

@@ -282,8 +282,8 @@ func (j *Job) result(run *sim.Run, split *data.Split) *result.Result {
 			},
 			RoundMSMedian: run.MedianRoundMS(), PeakRSSBytes: peakRSS(),
 		},
-		Counts:  result.Counts{Dropped: run.Dropped, Late: run.Late},
-		Version: j.Version, Commit: j.Commit,
+		Counts: result.Counts{Dropped: run.Dropped, Late: run.Late},
+		Origin: result.Origin{Version: j.Version, Commit: j.Commit},
 	}
 	res.Choice = j.choice
 	res.IdleDevices, res.Central, res.LastRoundCounts = run.Idle, run.Plan().Central(), run.UsesLastRound()

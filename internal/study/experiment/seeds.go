@@ -48,22 +48,27 @@ func (j *Job) RunSeeds(ctx context.Context) (*result.Repeated, error) {
 	if j.Out == "" {
 		return many, nil
 	}
+	return many, j.writeSeeds(many)
+}
+
+// writeSeeds writes the result and the report of all seeds; the folders of the seeds are complete.
+func (j *Job) writeSeeds(many *result.Repeated) error {
 	b, err := json.MarshalIndent(many, "", "  ")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := writeFile(filepath.Join(j.Out, ResultFile), append(b, '\n')); err != nil {
-		return nil, err
+		return err
 	}
 	folder, err := result.Load(j.Out)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var page bytes.Buffer
 	if err := report.HTML(&page, []*result.Run{folder}); err != nil {
-		return nil, err
+		return err
 	}
-	return many, writeFile(filepath.Join(j.Out, ReportFile), page.Bytes())
+	return writeFile(filepath.Join(j.Out, ReportFile), page.Bytes())
 }
 
 // seedJobs lists the runs of the seeds.

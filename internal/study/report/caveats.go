@@ -39,6 +39,9 @@ func (r *row) extent(of func(*result.Result) int) (lo, hi int) {
 // caveats returns the sentences about the users and candidates that a row was measured on.
 func caveats(r *row) []string {
 	var out []string
+	if s := evaluatedNote(r.runs[0].Result); s != "" {
+		out = append(out, s)
+	}
 	users := r.runs[0].Result.Users
 	if _, n := r.extent(func(r *result.Result) int { return r.EvaluatedSample }); n > 0 {
 		out = append(out, fmt.Sprintf("Evaluated on a sample of %s of %s (--eval-users all evaluates all).",
@@ -68,6 +71,24 @@ func caveats(r *row) []string {
 			verb(hi, "has", "have")))
 	}
 	return out
+}
+
+// evaluatedNote says what tacit evaluate evaluated; empty for a run.
+func evaluatedNote(r *result.Result) string {
+	e := r.Evaluated
+	if e == nil {
+		return ""
+	}
+	s := fmt.Sprintf("Evaluated again without training: the model of %s, round %d.",
+		format.Clip(format.Clean(e.Run), 80), e.Round)
+	if e.OtherNegatives {
+		s += fmt.Sprintf(" It was trained under protocol %s, whose rule for negatives differs: compare it only with "+
+			"models that were trained so.", format.Clip(format.Clean(e.Protocol), 40))
+	}
+	if e.Tuned {
+		s += " Devices trained once more on the last model before scoring, as they do when they recommend."
+	}
+	return s
 }
 
 // sharedCaveats returns the caveats of rows in one table; those of all rows name no row.

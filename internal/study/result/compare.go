@@ -162,6 +162,9 @@ func comparable(a, b *Run) error {
 	case x.Protocol != y.Protocol:
 		return fmt.Errorf("%s uses protocol %s and %s uses %s; compare runs under the same protocol", a.Dir,
 			x.Protocol, b.Dir, y.Protocol)
+	case x.TrainedUnder() != y.TrainedUnder():
+		return fmt.Errorf("%s was trained under protocol %s and %s under %s; compare runs trained under the same "+
+			"protocol", a.Dir, x.TrainedUnder(), b.Dir, y.TrainedUnder())
 	case SeedList(a) != SeedList(b):
 		return fmt.Errorf("%s has the seeds %s and %s has the seeds %s; compare runs with the same seeds, so that "+
 			"users are ranked against the same items",

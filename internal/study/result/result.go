@@ -39,10 +39,34 @@ type Result struct {
 	Cost
 	Privacy *Privacy `json:"privacy"`
 	Counts
-	Version string `json:"version"`
-	Commit  string `json:"commit,omitempty"`
+	Origin
 	// UserScores is the content of per_user_references.csv; nil if the run did not write it.
 	UserScores *UserScores `json:"-"`
+}
+
+// Origin says which program measured a result, and on which model.
+type Origin struct {
+	Version   string     `json:"version"`
+	Commit    string     `json:"commit,omitempty"`
+	Evaluated *Evaluated `json:"evaluated_again,omitempty"` // set by tacit evaluate
+}
+
+// Evaluated says which stored run was evaluated again, without training.
+type Evaluated struct {
+	Run      string `json:"run"`
+	Protocol string `json:"trained_under"`
+	Round    int    `json:"round"` // whose model was evaluated
+	// OtherNegatives is set if devices drew negatives by the rule of another protocol than that of the evaluation.
+	OtherNegatives bool `json:"other_negatives,omitempty"`
+	Tuned          bool `json:"trained_once_more,omitempty"` // devices tuned their tables before scoring
+}
+
+// TrainedUnder is the protocol that the model was trained under.
+func (r *Result) TrainedUnder() string {
+	if r.Evaluated != nil && r.Evaluated.OtherNegatives {
+		return r.Evaluated.Protocol
+	}
+	return r.Protocol
 }
 
 // DataSize is the size of the data set as it was read, filtered and split.

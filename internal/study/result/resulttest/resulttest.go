@@ -79,8 +79,7 @@ func Run(method, protocol string, seed uint64, rounds, users int) *result.Run {
 			Seconds: result.Seconds{Train: 0.41, Eval: 0.78, Total: 1.31}, RoundMSMedian: 4.04, DevicesPerS: 233_400,
 			SamplesPerS: 122_000_000, PeakRSSBytes: 96_400_000, Bytes: result.Bytes{Up: 105_600, Down: 215_296},
 		},
-		Version: "v0.1.0",
-		Commit:  "0123456789abcdef",
+		Origin: result.Origin{Version: "v0.1.0", Commit: "0123456789abcdef"},
 	}
 	if !leaks {
 		r.References["memoriser"].Test = Summary(0.1034, 0.0461, math.NaN(), math.NaN())
