@@ -139,14 +139,17 @@ func (e *Unknown) Error() string {
 // Set parses value and assigns it to the parameter with the given key. It returns an *Unknown
 // error if the key does not exist. Set checks choices; Check also checks limits.
 func Set(v any, key, value string) error {
-	err := error(&Unknown{key, Nearest(key, Keys(v))})
+	var err error
+	known := false
 	each(v, func(sf reflect.StructField, fv reflect.Value) bool {
-		if Key(sf.Name) != key {
-			return true
+		if known = Key(sf.Name) == key; known {
+			err = set(fv, sf, key, strings.TrimSpace(value))
 		}
-		err = set(fv, sf, key, strings.TrimSpace(value))
-		return false
+		return !known
 	})
+	if !known {
+		return &Unknown{key, Nearest(key, Keys(v))}
+	}
 	return err
 }
 
