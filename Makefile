@@ -168,7 +168,7 @@ web-files:
 	@mkdir -p $(WEB)/device
 	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(WEB)/device/tacit.wasm ./web/wasm
 	@rm -f $(WEB)/device/tacit.wasm.*
-	@cp "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" web/js/*.js $(WEB)/device/
+	@cp "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" web/js/index.js web/js/index.d.ts web/js/store.js web/js/worker.js $(WEB)/device/
 	@cp web/page/* $(WEB)/
 	@build=$$(cat $(WEB)/*.html $(WEB)/*.js $(WEB)/*.css $(WEB)/device/*.js $(WEB)/device/*.wasm | cksum | cut -d ' ' -f 1); \
 	sed "s/BUILD/$$build/" web/page/sw.js > $(WEB)/sw.js
@@ -178,6 +178,17 @@ web: web-files ## build the device page in web/dist, with compressed forms (brot
 	@gzip -9 -n -k $(WEB)/device/tacit.wasm
 	@if command -v node >/dev/null; then node web/compress.mjs $(WEB)/device/tacit.wasm; fi
 	@ls -l $(WEB)/device/tacit.wasm* | awk '{ print $$5, $$9 }'
+
+.PHONY: npm
+npm: web-files ## pack the npm package @tacit/device, in web/dist (requires npm)
+	@cp $(WEB)/device/tacit.wasm $(WEB)/device/wasm_exec.js LICENSE web/js/
+	cd web/js && npm pack --silent --pack-destination ../dist
+
+# The types and the accessibility of the page, with TypeScript and axe-core from npm (requires the network).
+.PHONY: web-check
+web-check: web-files ## check types and accessibility of the device page (requires npm and the network)
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; npm install --silent --no-save --prefix "$$dir" typescript axe-core >/dev/null; \
+	$(TEST) ./web -count 1 -run 'Types|Chromium' -args -dist "$(abspath $(WEB))" -tsc "$$dir/node_modules/.bin/tsc" -axe "$$dir/node_modules/axe-core/axe.min.js"
 
 .PHONY: browser
 browser: web-files

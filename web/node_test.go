@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"flag"
@@ -168,4 +169,37 @@ func TestErrorsUnderNode(t *testing.T) {
 			t.Errorf("%s with token %q: %+v, want code %s", c.url, c.token, out.Failure, c.code)
 		}
 	}
+}
+
+// maxCompressed is the largest wasm program, with gzip, that a page may load.
+const maxCompressed = 3_000_000
+
+func TestTheProgramIsSmall(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(dist(t), "device/tacit.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size countingWriter
+	w, err := gzip.NewWriterLevel(&size, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes, %d with gzip", len(b), size)
+	if size > maxCompressed {
+		t.Errorf("tacit.wasm has %d bytes with gzip, the limit is %d: which import is new? go list -deps ./web/wasm",
+			size, maxCompressed)
+	}
+}
+
+type countingWriter int
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	*c += countingWriter(len(p))
+	return len(p), nil
 }

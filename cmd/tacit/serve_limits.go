@@ -40,5 +40,5 @@ func (f *serveFlags) check() error {
 		return input(errors.New("--cert and --cert-key must be set together"),
 			"example: --cert cert.pem --cert-key key.pem")
 	}
-	return nil
+	return f.web.check()
 }

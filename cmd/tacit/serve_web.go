@@ -28,16 +28,25 @@ func (f *webFlags) flags(fl *pflag.FlagSet) {
 		"other origin whose pages may be devices, such as https://shop.example (repeatable)")
 }
 
-// configure checks the flags, and adds the device page and the allowed origins to a server.
-func (f *webFlags) configure(c *rpc.Config) (*web.Handler, error) {
+// check rejects invalid values before anything is created.
+func (f *webFlags) check() error {
 	for _, o := range f.origins {
 		if err := rpc.CheckOrigin(o); err != nil {
-			return nil, input(fmt.Errorf("--allow-origin: %w", err), "")
+			return input(fmt.Errorf("--allow-origin: %w", err), "example: --allow-origin https://shop.example")
 		}
 	}
 	h, err := web.New(f.dir)
 	if err != nil {
-		return nil, input(fmt.Errorf("--web: %w", err), "run make web in the source of tacit; it builds web/dist")
+		return input(fmt.Errorf("--web: %w", err), "make web, in the source of tacit, builds web/dist")
+	}
+	return h.Close()
+}
+
+// configure adds the device page and the allowed origins to a server.
+func (f *webFlags) configure(c *rpc.Config) (*web.Handler, error) {
+	h, err := web.New(f.dir)
+	if err != nil {
+		return nil, err
 	}
 	c.Origins = f.origins
 	c.Mounts = append(c.Mounts, rpc.Mount{

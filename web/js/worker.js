@@ -85,7 +85,7 @@ for (const method of ["step", "add", "remove", "events", "search", "recommend", 
   methods[method] = (...args) => device[method](...args);
 }
 
-scope.onmessage = async ({ data: { id, method, args } }) => {
+scope.onmessage = async (/** @type {MessageEvent} */ { data: { id, method, args } }) => {
   try {
     if (!Object.hasOwn(methods, method)) throw new Error(`unknown method ${method}`);
     scope.postMessage({ id, value: await methods[method](...args) });
