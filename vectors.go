@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/tacit-rec/tacit/internal/parquet"
 	"github.com/tacit-rec/tacit/sim"
 )
 
@@ -56,6 +57,39 @@ func (v *Vectors) WriteCSV(w io.Writer) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// WriteParquet writes a Parquet file with the columns of WriteCSV. If title is not nil, a column title follows the
+// identifier.
+func (v *Vectors) WriteParquet(w io.Writer, title func(id string) string) error {
+	columns := []parquet.Column{{Name: v.of, Kind: parquet.Text}}
+	if title != nil {
+		columns = append(columns, parquet.Column{Name: "title", Kind: parquet.Text})
+	}
+	first := len(columns)
+	for k := range v.Dim {
+		columns = append(columns, parquet.Column{Name: "x" + strconv.Itoa(k), Kind: parquet.Float})
+	}
+	if v.Bias != nil {
+		columns = append(columns, parquet.Column{Name: "bias", Kind: parquet.Float})
+	}
+	out := parquet.NewWriter(w, columns...)
+	for i, id := range v.ID {
+		out.Text(0, id)
+		if title != nil {
+			out.Text(1, title(id))
+		}
+		for k, x := range v.Row(i) {
+			out.Float(first+k, x)
+		}
+		if v.Bias != nil {
+			out.Float(first+v.Dim, v.Bias[i])
+		}
+		if err := out.EndRow(); err != nil {
+			return err
+		}
+	}
+	return out.Close()
 }
 
 // WriteNPY writes the numbers as a NumPy array of float32 with a row per identifier; a bias is a further

@@ -101,6 +101,9 @@ func flagValues(c *cobra.Command, f *pflag.Flag) completer {
 	case "keep-model":
 		return oneOf(named("auto", "always", "never"), noFiles)
 	case "as":
+		if c.Name() == "export" && c.Parent() == c.Root() {
+			return oneOf(named(exportFormats...), noFiles)
+		}
 		return oneOf(named("npy", "csv"), noFiles)
 	case "log-format":
 		return oneOf(named("text", "json"), noFiles)

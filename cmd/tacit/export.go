@@ -16,7 +16,11 @@ import (
 
 	lib "github.com/tacit-rec/tacit"
 	"github.com/tacit-rec/tacit/internal/atomicfile"
+	"github.com/tacit-rec/tacit/internal/parquet"
 )
+
+// exportFormats are the values of --as.
+var exportFormats = []string{"npy", "csv", "parquet"}
 
 // exported lists what export writes, in its order.
 var exported = []string{"items", "users", "top"}
@@ -24,7 +28,8 @@ var exported = []string{"items", "users", "top"}
 const exportLong = `
 It writes what the model of a run has learnt: item vectors (items), user vectors (users) and the
 recommendations of all users (top). With --as npy, NAME.npy is a NumPy array of float32 and
-NAME_ids.csv names its rows; with csv, NAME.csv has both. Recommendations are CSV.`
+NAME_ids.csv names its rows; with csv or parquet, NAME.csv or NAME.parquet has both.
+Recommendations are CSV, or Parquet with --as parquet.`
 
 const exportDetails = `
 For most methods, the score of an item for a user is the product of the two vectors plus the user's bias,
@@ -39,12 +44,12 @@ func (a *app) exportCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "export", Short: "Write the vectors and recommendations of a run", Args: noArgs, Long: exportLong,
 		Example: "  tacit run -d ml-100k -o runs/tacit\n  tacit export --run runs/tacit -o vectors\n  tacit export " +
-			"--run runs/tacit -o lists --only top -n 50\n  tacit export --run runs/tacit -o vectors --as csv",
+			"--run runs/tacit -o lists --only top -n 50\n  tacit export --run runs/tacit -o vectors --as parquet",
 	}
 	fl := c.Flags()
 	fl.StringVar(&run, "run", "", "run folder with the trained model")
 	fl.StringVarP(&out, "out", "o", "", "folder to write to; default: the folder export in the run folder")
-	fl.StringVar(&as, "as", "npy", "format of vectors: npy or csv")
+	fl.StringVar(&as, "as", "npy", "format: npy, csv or parquet")
 	fl.StringSliceVar(&only, "only", nil, "what to write: items, users, top; default: everything that there is")
 	fl.IntVarP(&n, "number", "n", 10, "items per user in top")
 	dataDirFlag(fl, &dataDir)
@@ -53,8 +58,8 @@ func (a *app) exportCmd() *cobra.Command {
 		switch {
 		case run == "":
 			return input(errors.New("--run is missing"), "example: tacit export --run runs/tacit")
-		case as != "npy" && as != "csv":
-			return input(fmt.Errorf("--as %s: must be npy or csv", as), "")
+		case !slices.Contains(exportFormats, as):
+			return input(fmt.Errorf("--as %s: must be npy, csv or parquet", as), "")
 		case n < 1:
 			return input(fmt.Errorf("-n %d: must be 1 or more", n), "")
 		}
@@ -133,6 +138,18 @@ func (e *export) write(r *lib.Result, name string) error {
 	if e.as == "csv" {
 		return e.file(name+".csv", len(v.ID), columns+1, v.WriteCSV)
 	}
+	if e.as == "parquet" {
+		var title func(string) string
+		if name == "items" {
+			columns++
+			title = func(id string) string {
+				text, _ := r.Title(id)
+				return text
+			}
+		}
+		write := func(w io.Writer) error { return v.WriteParquet(w, title) }
+		return e.file(name+".parquet", len(v.ID), columns+1, write)
+	}
 	if err := e.file(name+".npy", len(v.ID), columns, v.WriteNPY); err != nil {
 		return err
 	}
@@ -157,21 +174,32 @@ func (e *export) write(r *lib.Result, name string) error {
 	})
 }
 
+// topColumns are the columns of the recommendations.
+var topColumns = []parquet.Column{
+	{Name: "user", Kind: parquet.Text},
+	{Name: "rank", Kind: parquet.Int},
+	{Name: "item", Kind: parquet.Text},
+	{Name: "title", Kind: parquet.Text},
+	{Name: "score", Kind: parquet.Float},
+	{Name: "held_out", Kind: parquet.Text},
+}
+
 // writeTop writes the recommendations of all users.
 func (e *export) writeTop(r *lib.Result) error {
+	name, write := "top.csv", topCSV
+	if e.as == "parquet" {
+		name, write = "top.parquet", topParquet
+	}
 	rows := 0
-	head := []string{"user", "rank", "item", "title", "score", "held_out"}
-	err := e.file("top.csv", 0, len(head), func(w io.Writer) error {
-		t := csv.NewWriter(w)
-		_ = t.Write(head)
+	err := e.file(name, 0, len(topColumns), func(w io.Writer) error {
+		row, end := write(w)
 		if err := r.RecommendAll(e.n, func(user string, items []lib.Item) error {
 			if err := e.ctx.Err(); err != nil {
 				return err
 			}
 			rows += len(items)
 			for k, p := range items {
-				score := strconv.FormatFloat(float64(p.Score), 'g', -1, 32)
-				if err := t.Write([]string{user, strconv.Itoa(k + 1), p.ID, p.Title, score, p.HeldOut}); err != nil {
+				if err := row(user, k+1, p); err != nil {
 					return err
 				}
 			}
@@ -179,13 +207,44 @@ func (e *export) writeTop(r *lib.Result) error {
 		}); err != nil {
 			return err
 		}
-		t.Flush()
-		return t.Error()
+		return end()
 	})
 	if err == nil {
 		e.Files[len(e.Files)-1].Rows = rows
 	}
 	return err
+}
+
+// topCSV returns functions that write a recommendation, and the end of the file.
+func topCSV(w io.Writer) (row func(user string, rank int, p lib.Item) error, end func() error) {
+	t := csv.NewWriter(w)
+	var head []string
+	for _, c := range topColumns {
+		head = append(head, c.Name)
+	}
+	_ = t.Write(head)
+	row = func(user string, rank int, p lib.Item) error {
+		score := strconv.FormatFloat(float64(p.Score), 'g', -1, 32)
+		return t.Write([]string{user, strconv.Itoa(rank), p.ID, p.Title, score, p.HeldOut})
+	}
+	return row, func() error {
+		t.Flush()
+		return t.Error()
+	}
+}
+
+// topParquet is topCSV for a Parquet file.
+func topParquet(w io.Writer) (row func(user string, rank int, p lib.Item) error, end func() error) {
+	t := parquet.NewWriter(w, topColumns...)
+	return func(user string, rank int, p lib.Item) error {
+		t.Text(0, user)
+		t.Int(1, int64(rank))
+		t.Text(2, p.ID)
+		t.Text(3, p.Title)
+		t.Float(4, p.Score)
+		t.Text(5, p.HeldOut)
+		return t.EndRow()
+	}, t.Close
 }
 
 // file writes one file and lists it.

@@ -5,10 +5,15 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/internal/parquet"
 )
 
 // runFolder runs a small experiment and returns its folder.
@@ -124,7 +129,7 @@ func TestAModelThatIsNotKept(t *testing.T) {
 func TestExportWritesVectorsAndLists(t *testing.T) {
 	dir := runFolder(t, "-m", "fedmf", "rounds=1", "dim=4")
 	to := t.TempDir()
-	for _, as := range []string{"npy", "csv"} {
+	for _, as := range []string{"npy", "csv", "parquet"} {
 		if code, _, errs := tacit("export", "--run", dir, "-o", to, "--as", as, "-n", "3"); code != 0 {
 			t.Fatal(errs)
 		}
@@ -142,6 +147,8 @@ func TestExportWritesVectorsAndLists(t *testing.T) {
 			t.Errorf("%s: %d lines of %d columns, expected %v, %v", name, len(lines), len(lines[0]), want, err)
 		}
 	}
+	sameAsCSV(t, to, "users", 6)
+	sameAsCSV(t, to, "top", 6)
 	if st, err := os.Stat(filepath.Join(to, "items.npy")); err != nil || st.Size() != 128+300*4*4 {
 		t.Errorf("items.npy: %v, %v", st, err)
 	}
@@ -152,12 +159,52 @@ func TestExportWritesVectorsAndLists(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	for _, line := range []string{
-		"export", "export --run " + dir + " --only lists", "export --run " + dir + " --as parquet",
+		"export", "export --run " + dir + " --only lists", "export --run " + dir + " --as arrow",
 		"export --run " + dir + " -n 0", "export --run " + local + " --only users",
 	} {
 		if code, _, errs := tacit(strings.Fields(line)...); code != 2 || errs == "" {
 			t.Errorf("%s: exit %d, %s", line, code, errs)
 		}
+	}
+}
+
+// sameAsCSV checks that the Parquet file of an export has the cells of the CSV file.
+func sameAsCSV(t *testing.T, dir, name string, columns int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name+".csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, name+".parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := parquet.Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(f.Columns(), lines[0]) || len(lines[0]) != columns {
+		t.Fatalf("%s: columns %q, in the CSV file %q", name, f.Columns(), lines[0])
+	}
+	for i, line := range lines[1:] {
+		fields, err := f.Next()
+		if err != nil {
+			t.Fatalf("%s: row %d: %v", name, i, err)
+		}
+		for k, cell := range line {
+			x, wrong := strconv.ParseFloat(cell, 32)
+			y, _ := strconv.ParseFloat(string(fields[k]), 32)
+			if cell != string(fields[k]) && (wrong != nil || x != y) {
+				t.Fatalf("%s: row %d, column %s is %q, in the CSV file %q", name, i, lines[0][k], fields[k], cell)
+			}
+		}
+	}
+	if _, err := f.Next(); err != io.EOF {
+		t.Errorf("%s has more rows than the CSV file: %v", name, err)
 	}
 }
 

@@ -149,8 +149,8 @@ var table = map[string]row{
 		"internal/base/rng internal/naive")},
 
 	// the library's front door
-	".": {may: list("data internal/base/metrics internal/study/experiment internal/study/result method methods param " +
-		"sim vec")},
+	".": {may: list("data internal/base/metrics internal/parquet internal/study/experiment internal/study/result " +
+		"method methods param sim vec")},
 
 	"cmd/tacit":           {},
 	"examples/device":     {may: list("mobile")},

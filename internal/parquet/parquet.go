@@ -1,6 +1,6 @@
 // Package parquet reads the columns of Parquet files as text: flat columns and lists, in the encodings and
-// compressions that common tools write by default. It never writes. Files are hostile: memory is bounded by the size
-// of the file and by the limits below, whatever the file claims.
+// compressions that common tools write by default. Files are hostile: memory is bounded by the size of the file and
+// by the limits below, whatever the file claims. It also writes simple files: flat columns, plain and uncompressed.
 package parquet
 
 import (
