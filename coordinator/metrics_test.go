@@ -205,6 +205,10 @@ func TestReadOnlyOperatorsDoNotSeeTheSample(t *testing.T) {
 	if code != http.StatusOK || !strings.Contains(text, `"expected":0`) {
 		t.Errorf("status: %d %s", code, text)
 	}
+	stages := (&dashboardSource{c: r.c}).Snapshot().Open
+	if stages == nil || stages.Selected != 0 || stages.Reported != 0 {
+		t.Errorf("the dashboard shows %+v of the sample", stages)
+	}
 	for _, d := range r.c.Devices(0, 10).Devices { // a report moves the time
 		if !d.LastSeen.Equal(d.LastSeen.Truncate(time.Hour)) {
 			t.Errorf("device %d was seen at %v", d.ID, d.LastSeen)

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -100,5 +101,67 @@ func TestLimitsGuessesOfTheOperatorsToken(t *testing.T) {
 	from := address(net.JoinHostPort("192.0.2.1", "1"))
 	if wait := s.wrongTokens.peek(from, time.Now().Add(time.Hour)); wait != 0 {
 		t.Errorf("an hour later the address has to wait for %v", wait)
+	}
+}
+
+// A handler that checks itself who calls gets requests without a token; guesses count as those at other mounts.
+func TestOpenMountsCheckThemselves(t *testing.T) {
+	c := newFakeCoordinator().config(Limits{})
+	c.Mounts = []Mount{
+		{Prefix: "/admin/v1/", Handler: func(http.ResponseWriter, *http.Request) error { return nil }},
+		{Prefix: "/pages", Open: true, Handler: func(w http.ResponseWriter, r *http.Request) error {
+			o, err := CheckToken(r, r.URL.Query().Get("token"))
+			if err == nil {
+				_, err = io.WriteString(w, o.Name)
+			}
+			return err
+		}},
+	}
+	s := must[*Server](t)(NewServer(c))
+	h := s.Handler()
+	if got := call(h, "GET", "/pages/x?token=operator", "", ""); got.status != 200 {
+		t.Errorf("the right token: %+v", got)
+	}
+	if got := call(h, "POST", "/pages/x", "", strings.Repeat("x", openBytes+1)); got.code != Oversized {
+		t.Errorf("a long body: %+v, want %s", got, Oversized)
+	}
+	for range wrongTokenBurst {
+		if got := call(h, "GET", "/pages/x?token=guess", "", ""); got.code != BadToken {
+			t.Fatalf("a guess: %+v", got)
+		}
+	}
+	if got := call(h, "GET", "/admin/v1/x", "operator", ""); got.code != SlowDown {
+		t.Errorf("the admin API after guesses at the pages: %+v, want %s", got, SlowDown)
+	}
+	if _, err := CheckToken(httptest.NewRequest("GET", "/", nil), "operator"); err == nil {
+		t.Error("a request that no server received has a valid token")
+	}
+}
+
+// A stream of an open mount does not delay a shutdown.
+func TestStreamsEndAtAShutdown(t *testing.T) {
+	c := newFakeCoordinator().config(Limits{})
+	begun := make(chan struct{})
+	c.Mounts = []Mount{{Prefix: "/pages", Open: true, Handler: func(w http.ResponseWriter, r *http.Request) error {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		close(begun)
+		<-r.Context().Done()
+		return nil
+	}}}
+	s := must[*Server](t)(NewServer(c))
+	h := s.HTTP(nil)
+	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+	go func() { _ = h.Serve(s.Listener(l)) }()
+	a, err := http.Get("http://" + l.Addr().String() + "/pages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	<-begun
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := h.Shutdown(ctx); err != nil {
+		t.Errorf("the stream delays the shutdown: %v", err)
 	}
 }

@@ -135,7 +135,7 @@ type site struct {
 	d       *Dashboard
 	t       *testing.T
 	cookie  string
-	revoked bool
+	revoked atomic.Bool
 	now     time.Time
 }
 
@@ -144,7 +144,7 @@ func newSite(t *testing.T, open bool) *site {
 	operators := map[string]Operator{"secret": {Name: "ann"}, "look": {Name: "grafana", ReadOnly: true}}
 	find := func(token string) (Operator, bool) {
 		o, ok := operators[token]
-		return o, ok && !s.revoked
+		return o, ok && !s.revoked.Load()
 	}
 	s.d = New(Options{
 		Source: s.fake, Open: open, Interval: 20 * time.Millisecond, Streams: 2,
@@ -239,12 +239,12 @@ func TestSessionsEnd(t *testing.T) {
 		t.Errorf("a session after %v: %d", sessionTime, w.Code)
 	}
 	form := s.signIn("secret")
-	s.revoked = true
+	s.revoked.Store(true)
 	w := s.do("/dashboard/pause", url.Values{"form_token": {form}})
 	if w.Code != http.StatusUnauthorized || s.made() != "" {
 		t.Errorf("the token is revoked: %d, calls %q", w.Code, s.made())
 	}
-	s.revoked = false
+	s.revoked.Store(false)
 	form = s.signIn("secret")
 	s.do("/dashboard/sign-out", url.Values{"form_token": {form}})
 	if w := s.do("/dashboard/", nil); w.Code != http.StatusSeeOther {

@@ -86,8 +86,10 @@ func (h *hub) enter() (leave func(), err error) {
 		var ctx context.Context
 		ctx, h.stop = context.WithCancel(h.life)
 		go func() {
-			for sleep(ctx, h.interval) {
+			for pause := h.interval; sleep(ctx, pause); {
+				start := time.Now()
 				h.look()
+				pause = max(h.interval, 20*time.Since(start)) // of one core, looks take 5 % at most
 			}
 		}()
 	}
@@ -135,6 +137,9 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request, s *session) {
 	defer alive.Stop()
 	level := levelOf(s)
 	for {
+		if s != nil && d.session(r) == nil { // it has ended
+			return
+		}
 		f, changed := d.hub.wait()
 		if out.cards(f.cardsFor(level)) != nil {
 			return
@@ -145,9 +150,6 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request, s *session) {
 		case <-d.hub.life.Done():
 			return
 		case <-alive.C:
-			if s != nil && d.session(r) == nil { // it has ended
-				return
-			}
 			if out.write(": alive\n\n") != nil {
 				return
 			}

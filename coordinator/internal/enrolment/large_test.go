@@ -30,3 +30,14 @@ func BenchmarkSeen(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkStates is the cost of a look of the dashboard at 100,000 devices.
+func BenchmarkStates(b *testing.B) {
+	start := time.Unix(1_700_000_000, 0)
+	r := enrolled(100_000, start)
+	for b.Loop() {
+		if states, _ := r.States(start, start); states[Active] != 100_000 {
+			b.Fatalf("states are %v", states)
+		}
+	}
+}
