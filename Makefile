@@ -110,9 +110,10 @@ tools:
 	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || echo 'SKIPPED: rendering report pages requires Chromium (Debian package: chromium)'
 
 .PHONY: screens
-screens: tools ## pictures of report pages, light, dark, phone and print, in DIR: make screens DIR=screens [RUN=runs/a]
+screens: tools ## pictures of report pages and of the dashboard, light, dark, phone and print, in DIR: make screens DIR=screens [RUN=runs/a]
 	@mkdir -p $(DIR)
 	$(GO) test ./internal/study/report -count 1 -run TestPagesInChromium -args -pages "$(abspath $(DIR))" $(if $(RUN),-folder "$(abspath $(RUN))")
+	$(GO) test ./coordinator/internal/dashboard -count 1 -run TestPagesInChromium -args -pages "$(abspath $(DIR))"
 	@ls $(DIR)/*.png
 
 .PHONY: unit
@@ -184,11 +185,12 @@ npm: web-files ## pack the npm package @tacit/device, in web/dist (requires npm)
 	@cp $(WEB)/device/tacit.wasm $(WEB)/device/wasm_exec.js LICENSE web/js/
 	cd web/js && npm pack --silent --pack-destination ../dist
 
-# The types and the accessibility of the page, with TypeScript and axe-core from npm (requires the network).
+# The types and the accessibility of the device page, and the accessibility of the dashboard, with TypeScript and axe-core from npm (requires the network).
 .PHONY: web-check
-web-check: web-files ## check types and accessibility of the device page (requires npm and the network)
+web-check: web-files ## check types and accessibility of the pages (requires npm and the network)
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; npm install --silent --no-save --prefix "$$dir" typescript axe-core >/dev/null; \
-	$(TEST) ./web -count 1 -run 'Types|Chromium' -args -dist "$(abspath $(WEB))" -tsc "$$dir/node_modules/.bin/tsc" -axe "$$dir/node_modules/axe-core/axe.min.js"
+	$(TEST) ./web -count 1 -run 'Types|Chromium' -args -dist "$(abspath $(WEB))" -tsc "$$dir/node_modules/.bin/tsc" -axe "$$dir/node_modules/axe-core/axe.min.js"; \
+	$(TEST) ./coordinator/internal/dashboard -count 1 -run Chromium -args -axe "$$dir/node_modules/axe-core/axe.min.js"
 
 .PHONY: browser
 browser: web-files

@@ -72,10 +72,14 @@ func servingProcess(t *testing.T, words ...string) (c *exec.Cmd, dir, log string
 
 // A coordinator is monitored from its start to its end, and ends well after SIGTERM.
 func TestServeIsMonitored(t *testing.T) {
-	monitor := freeAddress(t)
-	c, dir, log := servingProcess(t, "--metrics", monitor, "--log-format", "json", "--log-level", "debug")
+	monitor, pages := freeAddress(t), "http://"+freeAddress(t)+"/dashboard/"
+	c, dir, log := servingProcess(t, "--metrics", monitor, "--dashboard", hostOf(pages),
+		"--log-format", "json", "--log-level", "debug")
 	if status, text := get(t, "http://"+monitor+"/readyz"); status != 503 || !strings.Contains(text, "no run") {
 		t.Errorf("ready without a run: %d %s", status, text)
+	}
+	if status, text := get(t, pages); status != 200 || !strings.Contains(text, "Waiting for a run") {
+		t.Errorf("the dashboard without a run: %d %s", status, text)
 	}
 	if code, _, errs := tacit("health", "http://"+monitor+"/readyz"); code != exitFailed ||
 		!strings.Contains(errs, "no run has begun") {
@@ -104,6 +108,15 @@ func TestServeIsMonitored(t *testing.T) {
 	if status, _ := get(t, "http://"+monitor+"/admin/v1/status"); status != 404 {
 		t.Errorf("the monitor serves the admin API: %d", status)
 	}
+	if status, text := get(t, pages); status != 200 || !strings.Contains(text, "Finished") ||
+		!strings.Contains(text, "of 2 rounds") {
+		t.Errorf("the dashboard after the run: %d %s", status, text)
+	}
+	stream, err := http.Get(pages + "events") // must not delay the end
+	if err != nil || stream.StatusCode != 200 {
+		t.Fatalf("events: %+v, %v", stream, err)
+	}
+	defer stream.Body.Close()
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +124,26 @@ func TestServeIsMonitored(t *testing.T) {
 		t.Errorf("SIGTERM ends it with %v, want exit code 0", err)
 	}
 	checkJSONLog(t, log)
+}
+
+// hostOf is the address of a URL.
+func hostOf(page string) string { return strings.Split(page, "/")[2] }
+
+func TestDashboardAddressesAreLoopback(t *testing.T) {
+	for address, want := range map[string]string{
+		"0.0.0.0:7634": "must be a loopback address", ":7634": "must be a loopback address",
+		"films.example:7634": "must be a loopback address", "127.0.0.1": "must be host:port",
+	} {
+		code, _, errs := tacit("serve", "--state", t.TempDir(), "--listen", "127.0.0.1:0", "--dashboard", address)
+		if code != exitInput || !strings.Contains(errs, want) {
+			t.Errorf("--dashboard %s: exit %d, %s; want %q", address, code, errs, want)
+		}
+	}
+	for _, address := range []string{"127.0.0.1:7634", "localhost:0", "[::1]:7634"} {
+		if err := dashboardAddress(address); err != nil {
+			t.Errorf("--dashboard %s: %v", address, err)
+		}
+	}
 }
 
 // checkJSONLog checks that every line is a record, and that nothing of a device is in it.

@@ -17,7 +17,7 @@ import (
 // pictures, given as -pages DIR, receives pictures of the pages.
 var pictures = flag.String("pages", "", "folder for pictures of the pages")
 
-// axe, given as -axe FILE, is the script axe.min.js of the npm package axe-core. make browser fetches it.
+// axe, given as -axe FILE, is the script axe.min.js of the npm package axe-core. make web-check fetches it.
 var axe = flag.String("axe", "", "axe.min.js, which checks pages against the rules of accessibility")
 
 // calm is a snapshot as an operator would see it.
@@ -84,7 +84,7 @@ func TestPagesInChromium(t *testing.T) {
 		}
 		script = string(text)
 	} else {
-		t.Log("SKIPPED: the rules of accessibility require axe-core; make browser fetches it, or -args -axe FILE")
+		t.Log("SKIPPED: the rules of accessibility require axe-core; make web-check fetches it, or -args -axe FILE")
 	}
 	s := newSite(t, true)
 	web := httptest.NewServer(s.d)
