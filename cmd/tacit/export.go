@@ -23,13 +23,13 @@ import (
 var exportFormats = []string{"npy", "csv", "parquet"}
 
 // exported lists what export writes, in its order.
-var exported = []string{"items", "users", "top"}
+var exported = []string{"items", "users", "top", "metrics"}
 
 const exportLong = `
-It writes what the model of a run has learnt: item vectors (items), user vectors (users) and the
-recommendations of all users (top). With --as npy, NAME.npy is a NumPy array of float32 and
-NAME_ids.csv names its rows; with csv or parquet, NAME.csv or NAME.parquet has both.
-Recommendations are CSV, or Parquet with --as parquet.`
+It writes what the model of a run has learnt, item vectors (items), user vectors (users) and the
+recommendations of all users (top), and the numbers of its rounds and seeds (metrics). With --as npy,
+NAME.npy is a NumPy array of float32 and NAME_ids.csv names its rows; with csv or parquet, one file has
+both. Recommendations and metrics are CSV, or Parquet with --as parquet.`
 
 const exportDetails = `
 For most methods, the score of an item for a user is the product of the two vectors plus the user's bias,
@@ -50,7 +50,7 @@ func (a *app) exportCmd() *cobra.Command {
 	fl.StringVar(&run, "run", "", "run folder with the trained model")
 	fl.StringVarP(&out, "out", "o", "", "folder to write to; default: the folder export in the run folder")
 	fl.StringVar(&as, "as", "npy", "format: npy, csv or parquet")
-	fl.StringSliceVar(&only, "only", nil, "what to write: items, users, top; default: everything that there is")
+	fl.StringSliceVar(&only, "only", nil, "what to write: items, users, top, metrics; default: all that the method has")
 	fl.IntVarP(&n, "number", "n", 10, "items per user in top")
 	dataDirFlag(fl, &dataDir)
 	a.describe(c, exportDetails, flagsUnder("Export", "run out as only number", "data-dir"))
@@ -65,22 +65,33 @@ func (a *app) exportCmd() *cobra.Command {
 		}
 		for _, name := range only {
 			if !slices.Contains(exported, name) {
-				return input(fmt.Errorf("--only %s: must be items, users or top", name), "")
+				return input(fmt.Errorf("--only %s: must be items, users, top or metrics", name), "")
 			}
 		}
-		r, err := openRun(run, dataDir)
-		if err != nil {
-			return err
+		if len(only) == 0 {
+			only = exported
 		}
 		if out == "" {
 			out = filepath.Join(run, "export")
 		}
-		e := export{Folder: out, Method: r.Method, Dataset: r.Data, as: as, n: n, ctx: c.Context()}
-		for _, name := range exported {
-			if len(only) > 0 && !slices.Contains(only, name) {
-				continue
+		e := export{Folder: out, as: as, n: n, ctx: c.Context()}
+		if slices.ContainsFunc(only, func(name string) bool { return name != "metrics" }) { // metrics need no model
+			r, err := openRun(run, dataDir)
+			if err != nil {
+				return err
 			}
-			if err := e.write(r, name); err != nil {
+			e.Method, e.Dataset = r.Method, r.Data
+			for _, name := range exported {
+				if name == "metrics" || !slices.Contains(only, name) {
+					continue
+				}
+				if err := e.write(r, name); err != nil {
+					return err
+				}
+			}
+		}
+		if slices.Contains(only, "metrics") {
+			if err := e.writeMetrics(run); err != nil {
 				return err
 			}
 		}
@@ -213,6 +224,50 @@ func (e *export) writeTop(r *lib.Result) error {
 		e.Files[len(e.Files)-1].Rows = rows
 	}
 	return err
+}
+
+// writeMetrics writes the numbers of a run in long form: a row for each seed, round and name.
+func (e *export) writeMetrics(dir string) error {
+	runs, err := loadRuns([]string{dir})
+	if err != nil {
+		return err
+	}
+	if err := noSearch(runs); err != nil {
+		return err
+	}
+	e.Method, e.Dataset = runs[0].Result.Method, runs[0].Result.Dataset
+	all := runs[0].Metrics()
+	columns := []parquet.Column{
+		{Name: "seed", Kind: parquet.Int},
+		{Name: "round", Kind: parquet.Int},
+		{Name: "name", Kind: parquet.Text},
+		{Name: "value", Kind: parquet.Float},
+	}
+	if e.as == "parquet" {
+		return e.file("metrics.parquet", len(all), len(columns), func(w io.Writer) error {
+			t := parquet.NewWriter(w, columns...)
+			for _, m := range all {
+				t.Int(0, int64(m.Seed))
+				t.Int(1, int64(m.Round))
+				t.Text(2, m.Name)
+				t.Float(3, float32(m.Value))
+				if err := t.EndRow(); err != nil {
+					return err
+				}
+			}
+			return t.Close()
+		})
+	}
+	return e.file("metrics.csv", len(all), len(columns), func(w io.Writer) error {
+		t := csv.NewWriter(w)
+		_ = t.Write([]string{"seed", "round", "name", "value"})
+		for _, m := range all {
+			value := strconv.FormatFloat(m.Value, 'g', -1, 64)
+			_ = t.Write([]string{strconv.FormatUint(m.Seed, 10), strconv.Itoa(m.Round), m.Name, value})
+		}
+		t.Flush()
+		return t.Error()
+	})
 }
 
 // topCSV returns functions that write a recommendation, and the end of the file.

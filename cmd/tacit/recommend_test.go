@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tacit-rec/tacit/internal/parquet"
+	"github.com/tacit-rec/tacit/internal/study/result"
 )
 
 // runFolder runs a small experiment and returns its folder.
@@ -149,13 +150,14 @@ func TestExportWritesVectorsAndLists(t *testing.T) {
 	}
 	sameAsCSV(t, to, "users", 6)
 	sameAsCSV(t, to, "top", 6)
+	sameAsCSV(t, to, "metrics", 4)
 	if st, err := os.Stat(filepath.Join(to, "items.npy")); err != nil || st.Size() != 128+300*4*4 {
 		t.Errorf("items.npy: %v, %v", st, err)
 	}
 	local := runFolder(t, "-m", "local", "rounds=1")
 	code, out, errs := tacit("export", "--run", local, "--format", "json")
 	data, _ := decode(t, out)["data"].(map[string]any)
-	if left, _ := data["left_out"].([]any); code != 0 || len(left) != 2 || len(data["files"].([]any)) != 1 {
+	if left, _ := data["left_out"].([]any); code != 0 || len(left) != 2 || len(data["files"].([]any)) != 2 {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	for _, line := range []string{
@@ -165,6 +167,43 @@ func TestExportWritesVectorsAndLists(t *testing.T) {
 		if code, _, errs := tacit(strings.Fields(line)...); code != 2 || errs == "" {
 			t.Errorf("%s: exit %d, %s", line, code, errs)
 		}
+	}
+}
+
+// The metrics need no model, and name every seed and round.
+func TestExportWritesMetricsForTrackers(t *testing.T) {
+	dir := runFolder(t, "-m", "fedmf", "rounds=3", "--seeds", "2", "--keep-model", "never")
+	if code, _, errs := tacit("export", "--run", dir, "--only", "metrics"); code != 0 {
+		t.Fatal(errs)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "export", "metrics.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
+	if err != nil || !slices.Equal(lines[0], []string{"seed", "round", "name", "value"}) {
+		t.Fatal(lines[0], err)
+	}
+	n := map[string]int{}
+	for _, line := range lines[1:] {
+		n[line[0]+" "+line[2]]++
+	}
+	for name, want := range map[string]int{
+		"1 train_loss": 3, "2 valid.sampled.hr@10": 3, "2 valid.full.ndcg@10": 3, "1 test.full.hr@10": 1,
+	} {
+		if n[name] != want {
+			t.Errorf("seed and name %q have %d rows, want %d", name, n[name], want)
+		}
+	}
+	stored, err := result.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strconv.FormatFloat(stored.Seeds[1].Result.Test.Full["hr@10"], 'g', -1, 64)
+	if !slices.ContainsFunc(lines, func(line []string) bool {
+		return line[0] == "2" && line[2] == "test.full.hr@10" && line[3] == want
+	}) {
+		t.Errorf("no row has the test metric %s of seed 2", want)
 	}
 }
 
