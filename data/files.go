@@ -67,7 +67,7 @@ func (l *loader) bound(s *Set, order []int32) {
 		if n[trainPart] == 0 {
 			cold++
 		}
-		if n[testPart] > 1 || n[validPart] > 1 {
+		if n[testPart] > 1 {
 			several++
 		}
 	}
@@ -81,7 +81,6 @@ func (l *loader) bound(s *Set, order []int32) {
 		s.note("%d of %d users have no train rows and are not evaluated", cold, s.Users())
 	}
 	if several > 0 {
-		s.note("users with several validation or test rows: %d; the oldest of each is ranked, and the others are not "+
-			"among its sampled candidates", several)
+		s.note("users with several test rows: %d; setting test-rows ranks the first of them, or all", several)
 	}
 }

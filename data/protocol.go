@@ -38,6 +38,9 @@ type Protocol struct {
 	// ShuffleTies puts the rows of a user with the same real time, in seconds, in random order. It is false in named
 	// protocols; a run sets it.
 	ShuffleTies bool
+	// AllTest ranks all test rows of a user together, instead of the first. It is false in named protocols; a run sets
+	// it, with a split by time or by files.
+	AllTest bool
 	// Cut is where TimeCut starts validation and test. It is zero in named protocols; a run sets it.
 	Cut   Cut
 	About string

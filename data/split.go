@@ -36,6 +36,9 @@ type Part struct {
 	Query       []uint32  // of a held-out user: the items to rank among all items that the user has not seen
 	QueryRows   []uint32  // of Query, as Rows
 	Valid, Test int64     // the held-out items, or None
+	// Tests are the items of all test rows, ascending and without repeats, with Protocol.AllTest; Test is then the
+	// item of the first. It is empty for a user without a test item.
+	Tests []uint32
 	// Later are the rows between Train and the test item: they are known when the test item is ranked.
 	Later []uint32
 	// Candidates are the items that a held-out item is ranked against, for validation and for test.
@@ -70,6 +73,10 @@ const keepCandidates = 64 << 20
 func NewSplit(src Source, p Protocol, seed uint64) (*Split, error) {
 	if err := p.adopt(src); err != nil {
 		return nil, err
+	}
+	if p.AllTest && p.Split != TimeCut && p.Split != byFiles {
+		return nil, fmt.Errorf("protocol %s has one test row per user; all test rows require a test file or "+
+			"--protocol temporal", p.Name)
 	}
 	s := &Split{Protocol: p, Source: src, Seed: seed}
 	if p.Split == TimeCut {
@@ -270,6 +277,12 @@ func (s *Split) User(u int, p *Part) {
 		s.halve(u, p)
 	}
 	s.against(u, p)
+	if p.Tests = p.Tests[:0]; s.AllTest && p.Test != None {
+		_, rows := p.HeldOutRows()
+		p.Tests = append(p.Tests, rows...)
+		slices.Sort(p.Tests)
+		p.Tests = slices.Compact(p.Tests)
+	}
 }
 
 // bounds returns where the validation and the test rows of a user start.
@@ -306,6 +319,9 @@ func (p *Part) Held() []uint32 {
 	out := p.held[:0]
 	if p.Valid != None {
 		out = append(out, uint32(p.Valid))
+	}
+	if len(p.Tests) > 0 {
+		return append(out, p.Tests...)
 	}
 	if p.Test != None {
 		out = append(out, uint32(p.Test))

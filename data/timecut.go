@@ -86,6 +86,13 @@ func (s *Set) WithCut(c Cut) *Set {
 	return &out
 }
 
+// WithAllTest returns the set with a hash that depends on Protocol.AllTest: the results do not compare with others.
+func (s *Set) WithAllTest() *Set {
+	out := *s
+	out.Meta.Hash = hashWith(s.Meta.Hash, "all test rows")
+	return &out
+}
+
 // CheckTested returns an error if no user has train and test rows, in a split by time or by files: all metrics would
 // be 0.
 func (s *Split) CheckTested() error {

@@ -135,8 +135,7 @@ func TestFilesGiveTheSplit(t *testing.T) {
 	}
 	if want := []string{
 		"1 of 3 users have no train rows and are not evaluated",
-		"users with several validation or test rows: 1; the oldest of each is ranked, and the others are not among " +
-			"its sampled candidates",
+		"users with several test rows: 1; setting test-rows ranks the first of them, or all",
 	}; !slices.Equal(s.Meta.Notes, want) {
 		t.Errorf("notes are %q, want %q", s.Meta.Notes, want)
 	}

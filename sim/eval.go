@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tacit-rec/tacit/data"
@@ -22,6 +24,10 @@ type Ranks struct {
 	// Start is set if users have several test items, each ranked among all items that the user
 	// never touched: those of user u are Test[Start[u]:Start[u+1]].
 	Start []int
+	// Together is set if the test items of a user are ranked in one list (data.Protocol.AllTest): those of user u are
+	// Test[Start[u]:Start[u+1]] and TestFull of the same range, best first, each ranked among the items that are not
+	// test items of the user.
+	Together bool
 	// New tells which users took no part in training; nil if all did.
 	New []bool
 }
@@ -48,9 +54,22 @@ func newPlaces(split *data.Split) *Ranks {
 		}
 		return &Ranks{Valid: absent(users), Test: absent(n), Start: start}
 	}
-	out := &Ranks{Valid: absent(users), Test: absent(users), New: split.NewUsers()}
+	tests := users
+	var start []int
+	if split.AllTest {
+		start = append(start, 0)
+		var p data.Part
+		for u := range users {
+			split.User(u, &p)
+			start = append(start, start[u]+len(p.Tests))
+		}
+		tests = start[users]
+	}
+	out := &Ranks{
+		Valid: absent(users), Test: absent(tests), Start: start, Together: split.AllTest, New: split.NewUsers(),
+	}
 	if split.Full {
-		out.ValidFull, out.TestFull = absent(users), absent(users)
+		out.ValidFull, out.TestFull = absent(users), absent(tests)
 		out.Top = make([]uint32, users*topK)
 		for i := range out.Top {
 			out.Top[i] = metrics.None
@@ -154,7 +173,7 @@ func (e *eval) user(by scorer, s *scores, p *data.Part, u int) {
 	if e.only != nil && !e.only[u] {
 		return
 	}
-	if e.now.Start != nil {
+	if e.now.Start != nil && !e.now.Together {
 		e.queries(by, s, p, e.now.Test[e.now.Start[u]:e.now.Start[u+1]])
 		return
 	}
@@ -183,6 +202,10 @@ func (e *eval) rankHeld(by scorer, s *scores, p *data.Part, u int, held [2]int64
 		if held[i] == data.None {
 			continue
 		}
+		if i == 1 && e.now.Together {
+			e.sampledTests(by, s, p, places[e.now.Start[u]:e.now.Start[u+1]])
+			continue
+		}
 		places[u] = e.sampled(by, s, uint32(held[i]), p.Candidates[i])
 	}
 	if full {
@@ -204,6 +227,19 @@ func (e *eval) sampled(by scorer, s *scores, held uint32, against []uint32) metr
 		vec.Sigmoids(out)
 	}
 	return metrics.RankOf(out[0], out[1:])
+}
+
+// sampledTests ranks all test items of a user among sampled candidates.
+func (e *eval) sampledTests(by scorer, s *scores, p *data.Part, places []metrics.Rank) {
+	for x, i := range p.Tests {
+		places[x] = e.sampled(by, s, i, p.Candidates[1])
+	}
+	slices.SortFunc(places, better)
+}
+
+// better orders the ranks of items of one user by score, the best first.
+func better(a, b metrics.Rank) int {
+	return cmp.Or(cmp.Compare(a.Above, b.Above), cmp.Compare(a.Above+a.Ties, b.Above+b.Ties))
 }
 
 // contextual is a scorer whose scores depend on the interaction.
@@ -238,6 +274,10 @@ func (e *eval) full(s *scores, p *data.Part, u int, held [2]int64) {
 			kept[i] = s.all[h]
 		}
 	}
+	s.own = s.own[:0]
+	for _, i := range p.Tests { // they may be train items too
+		s.own = append(s.own, s.all[i])
+	}
 	for _, i := range p.Train {
 		s.all[i] = excluded
 	}
@@ -248,7 +288,9 @@ func (e *eval) full(s *scores, p *data.Part, u int, held [2]int64) {
 	for _, i := range p.Later {
 		s.all[i] = excluded
 	}
-	if held[1] != data.None {
+	if held[1] != data.None && e.now.Together {
+		e.fullTests(s, p, e.now.TestFull[e.now.Start[u]:e.now.Start[u+1]])
+	} else if held[1] != data.None {
 		s.all[held[1]] = excluded
 		e.now.TestFull[u] = metrics.RankOf(kept[1], s.all)
 		s.all[held[1]] = kept[1]
@@ -257,6 +299,20 @@ func (e *eval) full(s *scores, p *data.Part, u int, held [2]int64) {
 	for k := n; k < topK; k++ {
 		e.now.Top[u*topK+k] = metrics.None
 	}
+}
+
+// fullTests ranks all test items of a user among the items of s.all that are not among them, and leaves their scores.
+func (e *eval) fullTests(s *scores, p *data.Part, places []metrics.Rank) {
+	for _, i := range p.Tests {
+		s.all[i] = excluded
+	}
+	for x := range p.Tests {
+		places[x] = metrics.RankOf(s.own[x], s.all)
+	}
+	for x, i := range p.Tests {
+		s.all[i] = s.own[x]
+	}
+	slices.SortFunc(places, better)
 }
 
 // evalAll evaluates every user, or only the new users, with the newest shared values, until

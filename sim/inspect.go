@@ -15,6 +15,7 @@ import (
 type TableComparison struct {
 	Users               int
 	Own, Global, Random []metrics.Rank // of the test items among sampled candidates, by user
+	Start               []int          // that of Ranks if the test items of a user are ranked together; otherwise nil
 }
 
 // HasTunedTables reports whether devices recommend with their own tuned tables.
@@ -40,6 +41,9 @@ func (r *Run) CompareTables(users []int) *TableComparison {
 		o.ids, o.rows, o.shrunk = l.TunedRows(slot, nil, nil)
 	})
 	out := &TableComparison{Users: len(users), Own: evals[0].now.Test, Global: evals[1].now.Test}
+	if evals[0].now.Together {
+		out.Start = evals[0].now.Start
+	}
 	other := rng.New(f.plan.Seed, rng.Figure, uint64(t))
 	shift := 1 + int(other.Uint32n(uint32(max(len(users)-1, 1))))
 	f.each(len(users), func(l *lane, i int) {

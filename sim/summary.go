@@ -29,18 +29,26 @@ func (p *Ranks) of(isNew bool) *Ranks {
 	if p.New == nil {
 		return p
 	}
-	only := func(places []metrics.Rank) []metrics.Rank {
+	only := func(places []metrics.Rank, start []int) []metrics.Rank {
 		out := slices.Clone(places)
-		for u := range out {
-			if p.New[u] != isNew {
-				out[u].Above = metrics.NotRanked
+		for u := range p.New {
+			if len(out) == 0 || p.New[u] == isNew {
+				continue
+			}
+			lo, hi := u, u+1
+			if start != nil {
+				lo, hi = start[u], start[u+1]
+			}
+			for i := lo; i < hi; i++ {
+				out[i].Above = metrics.NotRanked
 			}
 		}
 		return out
 	}
 	out := &Ranks{
-		Valid: only(p.Valid), Test: only(p.Test), ValidFull: only(p.ValidFull), TestFull: only(p.TestFull),
-		Top: slices.Clone(p.Top),
+		Valid: only(p.Valid, nil), Test: only(p.Test, p.Start),
+		ValidFull: only(p.ValidFull, nil), TestFull: only(p.TestFull, p.Start),
+		Top: slices.Clone(p.Top), Start: p.Start, Together: p.Together,
 	}
 	for i := range out.Top {
 		if p.New[i/topK] != isNew {
@@ -51,12 +59,16 @@ func (p *Ranks) of(isNew bool) *Ranks {
 }
 
 func (p *Ranks) summaries(ties metrics.Ties, items int) (valid, test metrics.Summary) {
-	valid.Sampled, test.Sampled = metrics.Of(p.Valid, ties).ByName(), metrics.OfGroups(p.Test, p.Start, ties).ByName()
+	of := metrics.OfGroups
+	if p.Together {
+		of = metrics.OfTogether
+	}
+	valid.Sampled, test.Sampled = metrics.Of(p.Valid, ties).ByName(), of(p.Test, p.Start, ties).ByName()
 	if valid.Sampled["users"] == 0 {
 		valid.Sampled = nil
 	}
 	if p.TestFull != nil {
-		valid.Full, test.Full = metrics.Of(p.ValidFull, ties).ByName(), metrics.Of(p.TestFull, ties).ByName()
+		valid.Full, test.Full = metrics.Of(p.ValidFull, ties).ByName(), of(p.TestFull, p.Start, ties).ByName()
 		test.Full[fmt.Sprintf("coverage@%d", topK)] = metrics.Coverage(p.Top, items)
 	}
 	return valid, test
@@ -66,5 +78,8 @@ func (p *Ranks) summaries(ties metrics.Ties, items int) (valid, test metrics.Sum
 // candidates, and among the catalogue. The latter is empty if the protocol has none.
 func (p *Ranks) PerUser(ties metrics.Ties) (sampled, full metrics.PerUser) {
 	p = p.of(false)
+	if p.Together {
+		return metrics.PerUserTogether(p.Test, p.Start, ties), metrics.PerUserTogether(p.TestFull, p.Start, ties)
+	}
 	return metrics.PerUserOf(p.Test, p.Start, ties), metrics.PerUserOf(p.TestFull, nil, ties)
 }

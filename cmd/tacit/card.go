@@ -32,6 +32,8 @@ type cardData struct {
 
 	Notes []string `json:"notes,omitempty"`
 	Split string   `json:"split,omitempty"`
+	// TestRows says which test rows are ranked, if users may have several.
+	TestRows string `json:"test_rows,omitempty"`
 
 	Protocol     string  `json:"protocol"`
 	Leaks        bool    `json:"leaks"`
@@ -85,6 +87,7 @@ func cardOf(e experiment.Started) cardData {
 		Sparsity: 1 - float64(rows)/float64(users)/float64(items),
 		Hash:     in.Hash, Left: in.FilteredOut, Columns: in.Columns, Notes: in.Notes,
 		Split:    splitText(e.Split, j.TimeCut),
+		TestRows: testRowsText(e.Split),
 		Protocol: j.Protocol, Leaks: e.Split.Leaks(),
 		About: e.Split.About, Rounds: j.Rounds,
 		BytesDown: int(p.MeanBytesDown(p.Rounds)), BytesUpMax: p.MaxBytesUp(), Central: p.Central(),
@@ -264,6 +267,9 @@ func card(w io.Writer, e experiment.Started) {
 	if c.Split != "" {
 		fmt.Fprintf(w, "split     %s\n", c.Split)
 	}
+	if c.TestRows != "" {
+		fmt.Fprintf(w, "test rows %s\n", c.TestRows)
+	}
 	fmt.Fprintf(w, "protocol  %s (%s): %s\n", c.Protocol, leak, c.About)
 	if c.EvalUsers > 0 {
 		fmt.Fprintf(w, "          evaluated on a sample of %d of %d users (--eval-users all evaluates all)\n",
@@ -303,6 +309,28 @@ func (c *cardData) others() string {
 		return ""
 	}
 	return ", of which " + strings.Join(parts, " and ")
+}
+
+// testRowsText says how many test rows are ranked, if a user may have several.
+func testRowsText(s *data.Split) string {
+	if s.AllTest {
+		return "all test rows of a user are ranked together"
+	}
+	if _, in := s.Source.(*data.Set); !in { // generated user by user
+		return ""
+	}
+	rows, ranked := 0, 0
+	var p data.Part
+	for u := range s.Users() {
+		s.User(u, &p)
+		if _, tests := p.HeldOutRows(); p.Test != data.None {
+			rows, ranked = rows+len(tests), ranked+1
+		}
+	}
+	if rows == ranked {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d test rows are ranked, the first of each user (--test-rows all ranks all)", ranked, rows)
 }
 
 // splitText says in words how the user chose to split the data; empty if the protocol splits it.

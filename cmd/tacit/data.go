@@ -132,7 +132,7 @@ func (a *app) dataReadCmd(name, about string, do func(data.Source, *experiment.S
 	var except []string
 	reads := append([]string{"world"}, param.Keys(&s.Reading)...)
 	for _, f := range param.Fields(&s) {
-		if !slices.Contains(reads, f.Key) || f.Key == "min-rows" || f.Key == "time-cut" {
+		if !slices.Contains(reads, f.Key) || f.Key == "min-rows" || f.Key == "time-cut" || f.Key == "test-rows" {
 			except = append(except, f.Key)
 		}
 	}

@@ -31,6 +31,7 @@ var simulationOnly = map[string]string{
 	"plain":     "",
 
 	"time-cut": splitByDevices, "test-file": splitByDevices, "valid-file": splitByDevices,
+	"test-rows": splitByDevices,
 }
 
 const splitByDevices = "each device holds out its newest interaction for the evaluation by devices"

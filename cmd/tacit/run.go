@@ -74,7 +74,7 @@ func (a *app) runCmd() *cobra.Command {
 	jobsFlag(fl, &f.jobs)
 	a.describe(c, runDetails,
 		flagsUnder("Data", "data columns min-rows",
-			"data-dir world sep header time-format k-core time-cut test-file valid-file "+
+			"data-dir world sep header time-format k-core time-cut test-file valid-file test-rows "+
 				"threshold dedup time-ties new-users"),
 		flagsUnder("Training", "method rounds cohort seed seeds",
 			"jobs preset no-preset batch negatives mean server dropout straggle sums bits encode keep"),

@@ -235,7 +235,7 @@ func (f *serveFlags) openPort() (net.Listener, error) {
 func networkSettingFlags(fs *pflag.FlagSet) func() []experiment.Setting {
 	settings := settingFlags(fs, "eval-every")
 	hide(fs, "noise", "dropout", "straggle", "new-users", "encode", "sums", "eval-users", "ties", "time-ties", "seeds",
-		"time-cut", "test-file", "valid-file")
+		"time-cut", "test-file", "valid-file", "test-rows")
 	return settings
 }
 

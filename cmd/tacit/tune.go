@@ -59,7 +59,7 @@ func (a *app) tuneCmd() *cobra.Command {
 		flagsUnder("Run", "method data rounds", "protocol seed seeds preset no-preset cohort batch negatives mean "+
 			"server dropout straggle sums bits encode keep eval-every eval-users ties dp secagg noise"),
 		flagsUnder("Data", "", "data-dir columns min-rows world sep header time-format threshold dedup k-core "+
-			"time-cut test-file valid-file time-ties new-users"),
+			"time-cut test-file valid-file test-rows time-ties new-users"),
 		flagsUnder("Output", "out resume", "force"))
 	c.RunE = func(c *cobra.Command, words []string) error {
 		s, err := a.search(&f, words, flags)

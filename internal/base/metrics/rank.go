@@ -40,14 +40,16 @@ type Metrics struct {
 	Users int
 	HR    [len(KS)]float64
 	NDCG  [len(KS)]float64
-	MRR   float64
+	// Recall is HR unless the test items of a user are ranked together.
+	Recall [len(KS)]float64
+	MRR    float64
 }
 
 // measured iterates over the users that were ranked, each with its ranks; start is as for OfGroups.
 func measured(ranks []Rank, start []int) iter.Seq2[int, []Rank] {
 	return func(yield func(int, []Rank) bool) {
 		users := len(ranks)
-		if start != nil {
+		if start != nil && users > 0 {
 			users = len(start) - 1
 		}
 		for u := range users {
@@ -84,15 +86,23 @@ func OfGroups(ranks []Rank, start []int, ties Ties) Metrics {
 			m.MRR += float64(share * p.Reciprocal(ties))
 		}
 	}
-	if m.Users > 0 {
-		n := float64(m.Users)
-		for i := range KS {
-			m.HR[i] /= n
-			m.NDCG[i] /= n
-		}
-		m.MRR /= n
-	}
+	m.Recall = m.HR
+	m.divide()
 	return m
+}
+
+// divide turns sums over users into means.
+func (m *Metrics) divide() {
+	if m.Users == 0 {
+		return
+	}
+	n := float64(m.Users)
+	for i := range KS {
+		m.HR[i] /= n
+		m.NDCG[i] /= n
+		m.Recall[i] /= n
+	}
+	m.MRR /= n
 }
 
 // At returns hit and gain of a list of length k. With one held-out item the hit is also the

@@ -9,13 +9,12 @@ type Summary struct {
 	Full    map[string]float64 `json:"full"` // nil if the protocol has none
 }
 
-// ByName returns the metrics by their names in output files. With one held-out item recall is
-// the hit rate.
+// ByName returns the metrics by their names in output files.
 func (m Metrics) ByName() map[string]float64 {
 	out := map[string]float64{"mrr": m.MRR, "users": float64(m.Users)}
 	for i, k := range KS {
 		out[fmt.Sprintf("hr@%d", k)] = m.HR[i]
-		out[fmt.Sprintf("recall@%d", k)] = m.HR[i]
+		out[fmt.Sprintf("recall@%d", k)] = m.Recall[i]
 		out[fmt.Sprintf("ndcg@%d", k)] = m.NDCG[i]
 	}
 	return out

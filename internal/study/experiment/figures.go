@@ -177,6 +177,14 @@ func (f *figures) compute(ctx context.Context) (*result.Figures, error) {
 	return out, nil
 }
 
+// ofTables returns the metrics of ranks of a comparison.
+func (f *figures) ofTables(c *sim.TableComparison, ranks []metrics.Rank) metrics.Metrics {
+	if c.Start != nil {
+		return metrics.OfTogether(ranks, c.Start, f.run.TieRule())
+	}
+	return metrics.Of(ranks, f.run.TieRule())
+}
+
 func (f *figures) inference(_ context.Context, out *result.Figures) string {
 	if !f.run.HasTunedTables() {
 		return "devices do not recommend with their own item tables"
@@ -187,11 +195,11 @@ func (f *figures) inference(_ context.Context, out *result.Figures) string {
 	users := f.users(inferUsers)
 	got := f.run.CompareTables(users)
 	of := func(p []metrics.Rank) [2]float64 {
-		m := metrics.Of(p, f.run.TieRule())
+		m := f.ofTables(got, p)
 		return [2]float64{result.SixDigits(m.HR10()), result.SixDigits(m.NDCG10())}
 	}
 	out.Inference = &result.Inference{
-		Users: metrics.Of(got.Own, f.run.TieRule()).Users, Own: of(got.Own),
+		Users: f.ofTables(got, got.Own).Users, Own: of(got.Own),
 		Base: of(got.Global),
 	}
 	if got.Random != nil {

@@ -20,9 +20,11 @@ import (
 var addedLater = []string{"dp", "secagg", "encode", "keep", "new-users", "sums", "time-ties"}
 
 // OldDefaults returns the settings of run folders that were written before a setting existed, if its
-// default is different now: integer sums had full width before the setting bits.
+// default is different now: integer sums had full width before the setting bits, and one test row of a user was ranked
+// before test-rows.
 func OldDefaults() []Setting {
-	return []Setting{{Key: "bits", Value: "0", From: "default of an older version"}}
+	const from = "default of an older version"
+	return []Setting{{Key: "bits", Value: "0", From: from}, {Key: "test-rows", Value: "first", From: from}}
 }
 
 func (j *Job) fingerprint() string { return j.Fingerprint(j.Source.Info().Hash) }

@@ -20,6 +20,9 @@ func perUser(run *sim.Run, split *data.Split) []result.User {
 		return int(places[u].Above+places[u].Ties) + 1
 	}
 	_, in := split.Source.(*data.Set)
+	if run.Best.Together {
+		return perTest(run, split)
+	}
 	if run.Best.Start != nil {
 		return perQuery(run, split)
 	}
@@ -35,6 +38,43 @@ func perUser(run *sim.Run, split *data.Split) []result.User {
 			ValidRank: at(run.Best.Valid, u), TestRank: at(run.Best.Test, u),
 			ValidFull: at(run.Best.ValidFull, u), TestFull: at(run.Best.TestFull, u),
 		})
+	}
+	return out
+}
+
+// perTest returns a row for each test item, best first, if those of a user are ranked together. Ranks are those in the
+// list with all of them. The first row of a user also has its validation item, and a user without a test item has a
+// row without ranks of one.
+func perTest(run *sim.Run, split *data.Split) []result.User {
+	var out []result.User
+	var p data.Part
+	best := run.Best
+	at := func(ranks []metrics.Rank, i, before int) int {
+		if i >= len(ranks) || ranks[i].Above == metrics.NotRanked {
+			return 0
+		}
+		return int(ranks[i].Above+ranks[i].Ties) + before + 1
+	}
+	for u := range split.Users() {
+		if split.User(u, &p); p.New {
+			continue
+		}
+		first := result.User{
+			ID: split.Info().UserName(u), Rows: len(p.Train), ValidRank: at(best.Valid, u, 0),
+			ValidFull: at(best.ValidFull, u, 0),
+		}
+		from, to := best.Start[u], best.Start[u+1]
+		if from == to {
+			out = append(out, first)
+		}
+		for i := from; i < to; i++ {
+			row := result.User{ID: first.ID, Rows: first.Rows}
+			if i == from {
+				row = first
+			}
+			row.TestRank, row.TestFull = at(best.Test, i, i-from), at(best.TestFull, i, i-from)
+			out = append(out, row)
+		}
 	}
 	return out
 }

@@ -90,16 +90,12 @@ func (s *Spec) IdleError(ev sim.Event) error {
 
 // Split splits the data by the experiment's protocol.
 func (s *Spec) Split(src data.Source) (*data.Split, error) {
-	protocol, err := data.ProtocolNamed(s.Protocol)
+	protocol, err := s.SplitProtocol()
 	if err != nil {
-		return nil, AsInput(err, "")
+		return nil, err
 	}
 	if err := s.check(src, protocol); err != nil {
 		return nil, err
-	}
-	protocol.NewUserShare, protocol.ShuffleTies = s.NewUsers, s.TimeTies == "shuffled"
-	if protocol.Cut, err = data.ParseCut(s.TimeCut); err != nil {
-		return nil, AsInput(err, "")
 	}
 	split, err := data.NewSplit(src, protocol, s.Seed)
 	if err == nil {

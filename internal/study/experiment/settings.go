@@ -52,6 +52,7 @@ type Reading struct {
 	TimeCut    string `default:"" doc:"where validation and test start (protocol temporal): 0.8,0.9 or 2000-11-01,2000-12-01"`
 	TestFile   string `default:"" doc:"file with the test interactions; the data is then the train file"`
 	ValidFile  string `default:"" doc:"file with the validation interactions, beside --test-file"`
+	TestRows   string `default:"auto" choices:"auto|first|all" doc:"test rows of a user to rank; auto: all with --test-file or --time-cut"`
 }
 
 // InputError is an error that the user can correct. The program exits with code 2.

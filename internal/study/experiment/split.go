@@ -41,8 +41,33 @@ func (s *Settings) checkFiles() error {
 	return nil
 }
 
-// withCut makes the hash of the data depend on the cut in time that the user chose.
+// allTest reports whether all test rows of a user are ranked, and not only the first.
+func (s *Settings) allTest() bool {
+	return s.TestRows == "all" || s.TestRows == "auto" && (s.TestFile != "" || s.TimeCut != "")
+}
+
+// SplitProtocol returns the protocol with the settings of the split.
+func (s *Settings) SplitProtocol() (data.Protocol, error) {
+	p, err := data.ProtocolNamed(s.Protocol)
+	if err != nil {
+		return p, AsInput(err, "")
+	}
+	p.NewUserShare, p.ShuffleTies, p.AllTest = s.NewUsers, s.TimeTies == "shuffled", s.allTest()
+	if p.Cut, err = data.ParseCut(s.TimeCut); err != nil {
+		return p, AsInput(err, "")
+	}
+	return p, nil
+}
+
+// withCut makes the hash of the data depend on the split that the user chose.
 func (s *Settings) withCut(src data.Source) (data.Source, error) {
+	if s.allTest() {
+		set, in := src.(*data.Set)
+		if !in {
+			return nil, AsInput(errors.New("--test-rows all requires data that fits in memory"), "use a smaller --world")
+		}
+		src = set.WithAllTest()
+	}
 	if s.TimeCut == "" {
 		return src, nil
 	}
@@ -71,6 +96,9 @@ func (s *Settings) dataSettings() map[string]any {
 			value = filepath.Base(text)
 		}
 		out[key] = value
+	}
+	if delete(out, "test-rows"); s.allTest() {
+		out["test-rows"] = "all"
 	}
 	if len(out) == 0 {
 		return nil

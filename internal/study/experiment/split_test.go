@@ -81,7 +81,7 @@ func TestSplitByFilesIsStoredAndMeasured(t *testing.T) {
 		t.Error("the split is not part of the data hash")
 	}
 	if s := given.DataSettings; s["test-file"] != "test.csv" || s["valid-file"] != "valid.csv" || s["min-rows"] != 1 ||
-		len(s) != 3 {
+		s["test-rows"] != "all" || len(s) != 4 {
 		t.Errorf("data settings are %v", s)
 	}
 	if own.DataSettings != nil {

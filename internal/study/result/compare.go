@@ -207,6 +207,13 @@ func perUser(r *Run, m, k int, beside bool) map[string]float64 {
 			}
 			continue
 		}
+		if together(s.Result) {
+			for id, own := range ranksTogether(s, m) {
+				hit, _, gain := metrics.Together(own, k, metrics.Against)
+				add(id, [2]float64{hit, gain}[m%2])
+			}
+			continue
+		}
 		for _, u := range s.Users {
 			id, at := owner(s.Result, u.ID), u.TestRank
 			if m >= 2 {
@@ -235,6 +242,24 @@ func owner(r *Result, id string) string {
 		return id[:at]
 	}
 	return id
+}
+
+// together reports whether the test items of a user were ranked in one list. The user then has a line for each.
+func together(r *Result) bool { return r.DataSettings["test-rows"] == "all" }
+
+// ranksTogether returns the ranks of each user's test items, as metrics.Together reads them, for metric m.
+func ranksTogether(r *Run, m int) map[string][]metrics.Rank {
+	out := map[string][]metrics.Rank{}
+	for _, u := range r.Users { // the lines of a user are in the order of ranks
+		at := u.TestRank
+		if m >= 2 {
+			at = u.TestFull
+		}
+		if before := len(out[u.ID]); at > before {
+			out[u.ID] = append(out[u.ID], metrics.Rank{Above: int32(at - 1 - before)})
+		}
+	}
+	return out
 }
 
 // EachSeed returns the runs, with folders of several seeds expanded to one run per seed.

@@ -219,11 +219,10 @@ func (s *Search) split(seed uint64) (*data.Split, error) {
 	if split := s.splits[seed]; split != nil {
 		return split, nil
 	}
-	p, err := data.ProtocolNamed(s.Base.Protocol)
+	p, err := s.Base.SplitProtocol()
 	if err != nil {
 		return nil, err
 	}
-	p.NewUserShare, p.ShuffleTies = s.Base.NewUsers, s.Base.TimeTies == "shuffled"
 	split, err := data.NewSplit(s.Source, p, seed)
 	if err != nil {
 		return nil, &experiment.InputError{Err: err}
