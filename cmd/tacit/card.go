@@ -330,7 +330,8 @@ func testRowsText(s *data.Split) string {
 	if rows == ranked {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d test rows are ranked, the first of each user (--test-rows all ranks all)", ranked, rows)
+	return fmt.Sprintf("%d of %d test rows are ranked, the first of each user (--test-rows all ranks all)", ranked,
+		rows)
 }
 
 // splitText says in words how the user chose to split the data; empty if the protocol splits it.

@@ -64,7 +64,8 @@ func (s *Settings) withCut(src data.Source) (data.Source, error) {
 	if s.allTest() {
 		set, in := src.(*data.Set)
 		if !in {
-			return nil, AsInput(errors.New("--test-rows all requires data that fits in memory"), "use a smaller --world")
+			return nil, AsInput(errors.New("--test-rows all requires data that fits in memory"),
+				"use a smaller --world")
 		}
 		src = set.WithAllTest()
 	}
