@@ -164,10 +164,12 @@ fuzz: ## every fuzz target for T each: make fuzz T=60s
 
 # The device for browsers: the wasm program, the npm package and the page. web/dist is what tacit serve --web serves.
 WEB := web/dist
+# Without inlining, packages that take little time are 90 kB smaller with gzip.
+SMALLER := -gcflags='google.golang.org/protobuf/...=-l' -gcflags='encoding/json=-l'
 .PHONY: web-files
 web-files:
 	@mkdir -p $(WEB)/device
-	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(WEB)/device/tacit.wasm ./web/wasm
+	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build -trimpath $(SMALLER) -ldflags '-s -w -X main.version=$(VERSION)' -o $(WEB)/device/tacit.wasm ./web/wasm
 	@rm -f $(WEB)/device/tacit.wasm.*
 	@cp "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" web/js/index.js web/js/index.d.ts web/js/store.js web/js/worker.js $(WEB)/device/
 	@cp web/page/* $(WEB)/

@@ -1,12 +1,17 @@
 // Runs the wasm device under node with a store in memory, for tests: node node.mjs WASM_EXEC WASM OPTIONS
-// OPTIONS is JSON: url, token, deterministic, events (item IDs) and steps. It steps until a report is counted, and
+// OPTIONS is JSON: url, token, deterministic, events (item IDs), steps, and clock, by which the device's clock is ahead
+// in ms. It steps until a report is counted, and
 // prints the device's description, its recommendations and the steps as JSON.
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const [exec, wasm, text] = process.argv.slice(2);
 await import(pathToFileURL(exec).href);
-const { events = [], steps = 50, count = 5, ...options } = JSON.parse(text);
+const { events = [], steps = 50, count = 5, clock = 0, ...options } = JSON.parse(text);
+const RealDate = Date;
+globalThis.Date = class extends RealDate {
+  getTime() { return super.getTime() + clock; }
+};
 const go = new Go();
 const { instance } = await WebAssembly.instantiate(readFileSync(wasm), go.importObject);
 go.run(instance);
