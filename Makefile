@@ -187,11 +187,11 @@ npm: web-files ## pack the npm package @tacit/device, in web/dist (requires npm)
 	@cp $(WEB)/device/tacit.wasm $(WEB)/device/wasm_exec.js LICENSE web/js/
 	cd web/js && npm pack --silent --pack-destination ../dist
 
-# The types and the accessibility of the device page, and the accessibility of the dashboard, with TypeScript and axe-core from npm (requires the network).
+# All tests of the device in a browser, with the types of its scripts, and the accessibility of its page and of the dashboard: TypeScript and axe-core come from npm.
 .PHONY: web-check
-web-check: web-files ## check types and accessibility of the pages (requires npm and the network)
+web-check: web-files ## every check of the browser's device, types and accessibility (requires npm)
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; npm install --silent --no-save --prefix "$$dir" typescript axe-core >/dev/null; \
-	$(TEST) ./web -count 1 -run 'Types|Chromium' -args -dist "$(abspath $(WEB))" -tsc "$$dir/node_modules/.bin/tsc" -axe "$$dir/node_modules/axe-core/axe.min.js"; \
+	$(TEST) ./web -count 1 -args -dist "$(abspath $(WEB))" -tsc "$$dir/node_modules/.bin/tsc" -axe "$$dir/node_modules/axe-core/axe.min.js"; \
 	$(TEST) ./coordinator/internal/dashboard -count 1 -run Chromium -args -axe "$$dir/node_modules/axe-core/axe.min.js"
 
 .PHONY: browser
@@ -203,7 +203,7 @@ browser: web-files
 	else \
 		echo 'SKIPPED: comparing bits under js/wasm requires node'; \
 	fi
-	$(TEST) ./web -args -dist "$(abspath $(WEB))"
+	$(TEST) -short ./web -args -dist "$(abspath $(WEB))"
 
 .PHONY: arm64
 arm64: tools

@@ -57,6 +57,7 @@ func chromium(t *testing.T) *browser {
 	}
 	c := exec.Command(path, "--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu",
 		"--disable-dev-shm-usage", "--hide-scrollbars", "--disable-extensions", "--disable-background-networking",
+		"--js-flags=--liftoff-only", // wasm is compiled once, fast: the test is short
 		"--user-data-dir="+profile)
 	if os.Geteuid() == 0 {
 		c.Args = append(c.Args, "--no-sandbox")

@@ -11,6 +11,7 @@ import (
 
 // A wasm device bounds and checks what a hostile coordinator answers, as a native one does.
 func TestHostileCoordinatorUnderNode(t *testing.T) {
+	long(t)
 	dir := dist(t)
 	var followed atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
@@ -63,6 +64,7 @@ func TestHostileCoordinatorUnderNode(t *testing.T) {
 
 // A device whose clock is wrong adopts the coordinator's.
 func TestWrongClockUnderNode(t *testing.T) {
+	long(t)
 	dir := dist(t)
 	f := serve(t, settings("fedmf", 1, 1), "")
 	for _, off := range []time.Duration{-48 * time.Hour, 48 * time.Hour} {

@@ -51,8 +51,9 @@ func underNode(t *testing.T, dir string, options map[string]any) outcome {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c := exec.CommandContext(ctx, node, "testdata/node.mjs", filepath.Join(dir, "device/wasm_exec.js"),
+	args := append(fastStart(node), "testdata/node.mjs", filepath.Join(dir, "device/wasm_exec.js"),
 		filepath.Join(dir, "device/tacit.wasm"), string(text))
+	c := exec.CommandContext(ctx, node, args...)
 	c.Stderr = os.Stderr
 	b, err := c.Output()
 	if err != nil {
@@ -65,6 +66,23 @@ func underNode(t *testing.T, dir string, options map[string]any) outcome {
 	return out
 }
 
+// fastStart returns the option by which node compiles once, fast, and not a second time for speed: most runs are short.
+func fastStart(node string) []string {
+	const option = "--liftoff-only"
+	if exec.Command(node, option, "-e", "0").Run() != nil { // an engine without it
+		return nil
+	}
+	return []string{option}
+}
+
+// long skips a test that `make test` leaves out.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: run without -short, as make web-check does")
+	}
+}
+
 // history is a history for both devices of TestSameBits.
 var history = []string{"f3", "f17", "f20", "f5", "f41", "f42", "f8", "f30"}
 
@@ -72,8 +90,11 @@ var history = []string{"f3", "f17", "f20", "f5", "f41", "f42", "f8", "f30"}
 // same update from the same history, bit by bit, and recommend the same items with the same scores.
 func TestSameBitsAsANativeDevice(t *testing.T) {
 	dir := dist(t)
-	for _, method := range []string{"fedmf", "pfedrec", "tacit"} {
+	for _, method := range []string{"tacit", "fedmf", "pfedrec"} {
 		t.Run(method, func(t *testing.T) {
+			if method != "tacit" {
+				long(t)
+			}
 			s := settings(method, 1, 1)
 			s.Deterministic = true
 			f := serve(t, s, "")
@@ -157,6 +178,7 @@ func TestMaskedRoundUnderNode(t *testing.T) {
 
 // A wasm device tells the same errors as a native one.
 func TestErrorsUnderNode(t *testing.T) {
+	long(t)
 	dir := dist(t)
 	f := serve(t, settings("fedmf", 1, 1), "")
 	for _, c := range []struct{ url, token, code string }{
@@ -175,6 +197,7 @@ func TestErrorsUnderNode(t *testing.T) {
 const maxCompressed = 3_000_000
 
 func TestTheProgramIsSmall(t *testing.T) {
+	long(t)
 	b, err := os.ReadFile(filepath.Join(dist(t), "device/tacit.wasm"))
 	if err != nil {
 		t.Fatal(err)

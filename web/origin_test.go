@@ -21,6 +21,7 @@ await device.start();
 
 // A web app of another origin is a device if the coordinator allows its origin, and is refused otherwise.
 func TestWebAppOfAnotherOriginInChromium(t *testing.T) {
+	long(t)
 	dir := dist(t)
 	mux := http.NewServeMux()
 	mux.Handle("/device/", http.FileServer(http.Dir(dir)))
