@@ -98,7 +98,7 @@ func source(paper string) string {
 	return authors + ", " + parts[len(parts)-1]
 }
 
-func (a *app) docsCmd() *cobra.Command {
+func (a *app) methodPagesCmd() *cobra.Command {
 	var dir string
 	pages := &cobra.Command{
 		Use: "methods", Short: "Write a page for each method: docs/methods", Args: noArgs,
@@ -122,6 +122,5 @@ func (a *app) docsCmd() *cobra.Command {
 		},
 	}
 	pages.Flags().StringVarP(&dir, "out", "o", "docs/methods", "write the pages to this folder")
-	return group(&cobra.Command{Use: "docs", Short: "Generate the pages that are measured or made from code"},
-		pages, a.parityCmd(), a.privacyDocsCmd(), a.leaderboardCmd())
+	return pages
 }

@@ -118,6 +118,9 @@ var table = map[string]row{
 	"internal/fleet": {may: list("device data internal/engine/local internal/base/rng internal/engine/round " +
 		"internal/base/rows wire internal/pb internal/rpc sim coordinator privacy/account")},
 
+	"docs":          {may: none}, // the pages, embedded
+	"internal/site": {may: none},
+
 	"internal/fetch":   {may: list("data")},
 	"internal/parquet": {may: none},
 

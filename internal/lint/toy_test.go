@@ -40,17 +40,17 @@ func TestTheMethodInTheGuideConforms(t *testing.T) {
 	test.Env = append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off", "GOWORK=off")
 	out, err := test.CombinedOutput()
 	if err != nil {
-		t.Fatalf("the method in CONTRIBUTING.md does not pass its test (%v); correct the guide, or the change that "+
-			"broke it:\n%s", err, out)
+		t.Fatalf("the method in docs/add-a-method.md does not pass its test (%v); correct the page, or the change "+
+			"that broke it:\n%s", err, out)
 	}
 	for _, name := range []string{"TestBiasedRunsInSimulation", "TestBiasedTrainsOnDevices"} {
 		if !bytes.Contains(out, []byte("--- PASS: "+name+" ")) {
-			t.Errorf("the method in CONTRIBUTING.md did not pass %s:\n%s", name, out)
+			t.Errorf("the method in docs/add-a-method.md did not pass %s:\n%s", name, out)
 		}
 	}
 	for _, check := range suite(t) {
 		if !bytes.Contains(out, []byte("--- PASS: TestBiasedConforms/"+check+" ")) {
-			t.Errorf("the method in CONTRIBUTING.md was not checked for %s:\n%s", check, out)
+			t.Errorf("the method in docs/add-a-method.md was not checked for %s:\n%s", check, out)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestTheMethodInTheGuideConforms(t *testing.T) {
 // guideFiles returns the Go blocks of the guide that start with `// file: NAME`.
 func guideFiles(t *testing.T) map[string]string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	b, err := os.ReadFile(filepath.Join(root, "docs", "add-a-method.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +69,11 @@ func guideFiles(t *testing.T) map[string]string {
 	}
 	for _, name := range []string{"toy.go", "toy_test.go"} {
 		if out[name] == "" {
-			t.Fatalf("CONTRIBUTING.md has no Go block that starts with `// file: %s`", name)
+			t.Fatalf("docs/add-a-method.md has no Go block that starts with `// file: %s`", name)
 		}
 	}
 	if n := strings.Count(out["toy.go"], "\n"); n > 80 {
-		t.Errorf("the method in CONTRIBUTING.md has %d lines, want at most 80: a first method must look easy", n)
+		t.Errorf("the method in docs/add-a-method.md has %d lines, want at most 80: a first method must look easy", n)
 	}
 	return out
 }
