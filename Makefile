@@ -52,9 +52,10 @@ build: ## build ./tacit
 install: ## install tacit into Go's bin folder
 	CGO_ENABLED=0 $(GO) install -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' ./cmd/tacit
 
+# PLAY has further flags of tacit play: make demo PLAY=--no-web
 .PHONY: demo
-demo: build ## build, and show a first result in seconds, offline
-	./tacit play
+demo: build web-files ## build, and watch a federation learn on a page, offline
+	./tacit play --web $(WEB) $(PLAY)
 
 # Steps are independent, and each prints its output when it ends, so that two can run at a time: many tests wait,
 # and one step alone leaves a core idle. If a step fails, no other starts. make before 4.0 runs one at a time.

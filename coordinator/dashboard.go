@@ -29,13 +29,16 @@ import (
 // DashboardPath is where the dashboard is, on the address of the coordinator too.
 const DashboardPath = dashboard.Prefix + "/"
 
+// DashboardIntro is a text above the dashboard's overview, for demonstrations.
+type DashboardIntro = dashboard.Intro
+
 // Dashboard returns a handler of the dashboard for a server of its own, on a loopback address. Everybody who reaches
 // it can read the overview and the catalogue; lists of devices, the audit log and changes require an operator's token.
 // It answers only requests that name the host by a loopback address. The dashboard on the address of the coordinator
-// requires a token for all pages.
-func (c *Coordinator) Dashboard() http.Handler {
+// requires a token for all pages. The intro is shown above the overview; it may be nil.
+func (c *Coordinator) Dashboard(intro *DashboardIntro) http.Handler {
 	wrong := rate.NewLimiter(0.5, 10) // all clients are on this machine
-	return c.newDashboard(true, func(_ *http.Request, token string) (rpc.Operator, error) {
+	return c.newDashboard(true, intro, func(_ *http.Request, token string) (rpc.Operator, error) {
 		if wrong.Tokens() < 1 {
 			return rpc.Operator{}, errors.New("too many wrong tokens: try again in 2 s")
 		}
@@ -52,7 +55,7 @@ var errWrongToken = errors.New("no operator has this token: check it, or create 
 
 // mountedDashboard is the dashboard on the address of the coordinator.
 func (c *Coordinator) mountedDashboard() rpc.Mount {
-	d := c.newDashboard(false, func(r *http.Request, token string) (rpc.Operator, error) {
+	d := c.newDashboard(false, nil, func(r *http.Request, token string) (rpc.Operator, error) {
 		o, err := rpc.CheckToken(r, token)
 		if rpc.Code(err) == rpc.BadToken {
 			err = errWrongToken
@@ -65,11 +68,11 @@ func (c *Coordinator) mountedDashboard() rpc.Mount {
 	}}
 }
 
-func (c *Coordinator) newDashboard(open bool,
+func (c *Coordinator) newDashboard(open bool, intro *DashboardIntro,
 	signIn func(*http.Request, string) (rpc.Operator, error),
 ) *dashboard.Dashboard {
 	d := dashboard.New(dashboard.Options{
-		Source: &dashboardSource{c: c}, Open: open,
+		Source: &dashboardSource{c: c}, Open: open, Intro: intro,
 		SignIn: func(r *http.Request, token string) (dashboard.Operator, error) {
 			o, err := signIn(r, token)
 			return dashboard.Operator(o), err

@@ -62,7 +62,7 @@ func TestFormsOfTheDashboardAreCallsOfTheAdminAPI(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	r := open(t, dir, &s, nil)
 	r.play(r.enrolled(3), 2)
-	for name, handler := range map[string]http.Handler{"mounted": r.server.Handler(), "alone": r.c.Dashboard()} {
+	for name, handler := range map[string]http.Handler{"mounted": r.server.Handler(), "alone": r.c.Dashboard(nil)} {
 		p := &operatorPage{t: t, handler: handler}
 		p.signIn("operator")
 		if code, _ := p.do("pause", url.Values{}); code != http.StatusSeeOther || !r.c.Status().Paused {
@@ -149,7 +149,7 @@ func TestTheMapHasTheRowsOfTheModel(t *testing.T) {
 	if err != nil || v.Dim != 2 || len(v.Titles) != 5 || len(v.Rows) != 10 || v.Items != 10 || v.Titles[0] != "Item 0" {
 		t.Fatalf("%+v, %v", v, err)
 	}
-	code, text := (&operatorPage{t: t, handler: r.c.Dashboard()}).do("catalogue", nil)
+	code, text := (&operatorPage{t: t, handler: r.c.Dashboard(nil)}).do("catalogue", nil)
 	if code != http.StatusOK || !strings.Contains(text, "Map of 10 items") || !strings.Contains(text, "Item 9") {
 		t.Errorf("the catalogue: %d %s", code, text)
 	}
@@ -160,7 +160,7 @@ func TestGuessesInTheFormAreLimited(t *testing.T) {
 	t.Parallel()
 	s := small(3)
 	r := open(t, filepath.Join(t.TempDir(), "state"), &s, nil)
-	for name, handler := range map[string]http.Handler{"mounted": r.server.Handler(), "alone": r.c.Dashboard()} {
+	for name, handler := range map[string]http.Handler{"mounted": r.server.Handler(), "alone": r.c.Dashboard(nil)} {
 		p := &operatorPage{t: t, handler: handler}
 		for range 10 {
 			if code, text := p.do("sign-in", url.Values{"token": {"guess"}}); code != http.StatusUnauthorized ||

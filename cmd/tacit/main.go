@@ -36,7 +36,7 @@ const exitCodesText = `  0    success
   1    failure that better input would not prevent, such as a full disk
   2    invalid input: a flag, a setting or a file; the message names it and what to type instead
   130  interrupted by Ctrl-C or SIGTERM; runs and searches with -o DIR, and downloads, can be resumed.
-       tacit serve exits with 0 after SIGTERM, because stopping it is not a failure
+       tacit serve exits with 0 after SIGTERM, and tacit play after either: that is how they end
 
 With --format json, the field exit_code of the output holds the same number.`
 
@@ -104,7 +104,7 @@ const rootLong = `
 Tacit trains recommenders without collecting histories: each device learns from its own, and only
 changes to shared parameters leave it. Run published methods on your data, or a real federation.`
 
-const rootExample = `  tacit play                       # first results in seconds: no network, no data, no settings
+const rootExample = `  tacit play                       # watch a federation learn: no network, no data, no settings
   tacit run -d ml-100k             # one experiment with Tacit's own method
   tacit methods pfedrec            # what a method shares, keeps and sends`
 

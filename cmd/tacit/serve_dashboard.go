@@ -51,7 +51,7 @@ func (a *app) serveDashboard(c *coordinator.Coordinator, l net.Listener) (stop f
 		return func() {}
 	}
 	h := &http.Server{
-		Handler: c.Dashboard(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: c.Dashboard(nil), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: a.errorLog(),
 	}
 	a.log.Info("serving the dashboard", "address", l.Addr().String())

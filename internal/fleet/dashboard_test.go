@@ -25,7 +25,7 @@ func TestDashboardFollowsAFederation(t *testing.T) {
 	}
 	s.Mean = aggregate.Fixed
 	r := open(t, filepath.Join(t.TempDir(), "state"), split, &s)
-	web := httptest.NewServer(r.c.Dashboard())
+	web := httptest.NewServer(r.c.Dashboard(nil))
 	t.Cleanup(func() {
 		web.CloseClientConnections() // of streams, which the server would wait for
 		web.Close()

@@ -120,6 +120,7 @@ var table = map[string]row{
 
 	"docs":          {may: none}, // the pages, embedded
 	"internal/site": {may: none},
+	"internal/play": {may: list("coordinator data internal/fleet internal/pb internal/rpc internal/study/format web")},
 
 	"internal/fetch":   {may: list("data")},
 	"internal/parquet": {may: none},

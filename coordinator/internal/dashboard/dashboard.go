@@ -50,6 +50,8 @@ type Options struct {
 	// Open lets everybody who reaches the address read the overview and the catalogue. The pages are then served to
 	// clients that name the host by a loopback address only.
 	Open bool
+	// Intro is shown above the overview; nil for none.
+	Intro *Intro
 	// Streams is how many pages may receive events at a time; 0 means 32. Interval is the time between looks at the
 	// coordinator; 0 means 1 s.
 	Streams  int

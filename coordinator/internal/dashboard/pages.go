@@ -19,6 +19,8 @@ type page struct {
 	Notice  *notice
 	Session *session
 	Open    bool // everybody may read
+	Intro   *Intro
+	Demo    bool // a demonstration, to which nobody can sign in
 	Cards   map[string]template.HTML
 	Data    any
 }
@@ -81,7 +83,7 @@ func renderCards(s *Snapshot, a access) map[string]string {
 
 // render answers with a page.
 func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
-	p.Here, p.Open = r.URL.Path, d.opt.Open
+	p.Here, p.Open, p.Demo = r.URL.Path, d.opt.Open, d.opt.Intro != nil
 	if p.Session != nil {
 		p.Notice = p.Session.takeNotice()
 	}
@@ -107,7 +109,7 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request, s *session)
 		cards[name] = template.HTML(html)
 	}
 	d.render(w, r, http.StatusOK, "overview", page{
-		Title: f.snapshot.Name, Session: s, Cards: cards, Data: &f.snapshot,
+		Title: f.snapshot.Name, Session: s, Intro: d.opt.Intro, Cards: cards, Data: &f.snapshot,
 	})
 }
 

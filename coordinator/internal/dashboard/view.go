@@ -19,6 +19,17 @@ type Snapshot struct {
 	History []Version // the newest first
 }
 
+// Intro is a text above the overview. It is for demonstrations, to which nobody can sign in: it says what the page
+// shows.
+type Intro struct {
+	Title string
+	Lines []string
+	Facts [][2]string // a number, and what it says
+	Note  string
+	// Link is the address of another page, with its text; empty for none.
+	Link, LinkText string
+}
+
 // Run is the newest run.
 type Run struct {
 	Begun         bool // there is a run
