@@ -205,17 +205,7 @@ func (d *dashboardSource) Snapshot() dashboard.Snapshot {
 		}
 		out.Open = open
 	}
-	for _, r := range c.Rounds() {
-		out.Rounds = append(out.Rounds, roundOf(&r))
-	}
-	for _, e := range s.Evaluations {
-		if n := len(s.Evaluations); e.Run == s.Evaluations[n-1].Run {
-			out.Quality.Evaluations = append(out.Quality.Evaluations, dashboard.Evaluation{
-				Run: e.Run, Round: e.Round, HR10: e.HR10, NDCG10: e.NDCG10, Popular: e.Popular, PopHR10: e.PopHR10,
-				PopNDCG10: e.PopNDCG10, Devices: e.Devices, NoiseFraction: e.Share,
-			})
-		}
-	}
+	out.Rounds, out.Quality.Evaluations = roundsOf(c.Rounds()), evaluationsOf(s.Evaluations)
 	out.Privacy = dashboard.Privacy{
 		On: s.Delta != nil, Policy: s.Policy, Guarantee: s.Guarantee, Epsilon: s.Epsilon, Budget: s.BudgetEpsilon,
 		Delta: s.Delta, TooLow: s.EpsilonTooLow, Period: s.BudgetPeriod, Run: s.RunInPeriod, Runs: s.Budget.Runs,
@@ -225,15 +215,39 @@ func (d *dashboardSource) Snapshot() dashboard.Snapshot {
 	return out
 }
 
-// roundOf is a round as the dashboard shows it.
-func roundOf(r *RoundInfo) dashboard.Round {
-	return dashboard.Round{
-		Run: r.RunNumber, Number: r.Round, Version: r.Version, Ended: r.Ended, Seconds: r.Seconds, Sampled: r.Sampled,
-		Received: r.Received, Sent: r.Sent, Discarded: r.Discarded, Rejected: r.Rejected, Epsilon: r.Epsilon,
-		Stages: dashboard.Stages{
-			CheckedIn: r.CheckedIn, Selected: r.Cohort, Reported: r.Counted, Late: r.Late, Refused: r.Refused,
-		},
+// roundsOf are the rounds of the last run that has some.
+func roundsOf(all []RoundInfo) (out []dashboard.Round) {
+	for _, r := range all {
+		if r.RunNumber != all[len(all)-1].RunNumber {
+			continue
+		}
+		out = append(out, dashboard.Round{
+			Run: r.RunNumber, Number: r.Round, Version: r.Version, Ended: r.Ended, Seconds: r.Seconds,
+			Sampled: r.Sampled, Received: r.Received, Sent: r.Sent, Discarded: r.Discarded, Rejected: r.Rejected,
+			Epsilon: r.Epsilon,
+			Stages: dashboard.Stages{
+				CheckedIn: r.CheckedIn, Selected: r.Cohort, Reported: r.Counted, Late: r.Late, Refused: r.Refused,
+			},
+		})
 	}
+	return out
+}
+
+// maxEvaluationsShown is how many evaluations the overview shows.
+const maxEvaluationsShown = 200
+
+// evaluationsOf are the last evaluations of the last run that has some.
+func evaluationsOf(all []Evaluation) (out []dashboard.Evaluation) {
+	for _, e := range all {
+		if e.Run != all[len(all)-1].Run {
+			continue
+		}
+		out = append(out, dashboard.Evaluation{
+			Run: e.Run, Round: e.Round, HR10: e.HR10, NDCG10: e.NDCG10, Popular: e.Popular, PopHR10: e.PopHR10,
+			PopNDCG10: e.PopNDCG10, Devices: e.Devices, NoiseFraction: e.Share,
+		})
+	}
+	return out[max(0, len(out)-maxEvaluationsShown):]
 }
 
 // versions lists the model versions, the newest first. It reads them once for each newest version.

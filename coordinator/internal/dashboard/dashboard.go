@@ -202,6 +202,7 @@ func (d *Dashboard) act(path, done string) func(http.ResponseWriter, *http.Reque
 			note = notice{Text: "It was not done: " + err.Error()}
 		}
 		s.setNotice(note)
+		d.hub.lookSince(time.Now()) // the next page shows what the form did
 		to := Prefix + "/"
 		if path == "devices/readmit" {
 			to = Prefix + "/devices"

@@ -17,7 +17,8 @@ var functions = template.FuncMap{
 	"accuracyChart": accuracyChart, "roundsChart": roundsChart, "trafficChart": trafficChart, "gauge": gauge,
 	"stages": stagesOf, "whole": func(x float64) int64 { return int64(math.Round(x)) },
 	"times": func(a, b float64) float64 { return a * b },
-	"bar":   bar, "newest": newest, "latest": latest, "deref": deref, "prefix": func() string { return Prefix },
+	"bar":   bar, "newest": newest, "latest": latest, "recent": recent, "deref": deref,
+	"prefix": func() string { return Prefix },
 }
 
 // count writes a number with thin separators: 12,345.
@@ -138,6 +139,14 @@ func stagesOf(s Stages, active int, sampled, running bool) stagesView {
 
 // newest returns the last n rounds, the newest first.
 func newest(all []Round, n int) (out []Round) {
+	for i := len(all) - 1; i >= 0 && len(out) < n; i-- {
+		out = append(out, all[i])
+	}
+	return out
+}
+
+// recent returns the last n evaluations, the newest first.
+func recent(all []Evaluation, n int) (out []Evaluation) {
 	for i := len(all) - 1; i >= 0 && len(out) < n; i-- {
 		out = append(out, all[i])
 	}

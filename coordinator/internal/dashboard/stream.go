@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -55,13 +55,16 @@ func newHub(source Source, interval time.Duration, limit int) *hub {
 func (h *hub) close() { h.end() }
 
 // look returns a frame that is at most half an interval old.
-func (h *hub) look() *frame {
+func (h *hub) look() *frame { return h.lookSince(time.Now().Add(-h.interval / 2)) }
+
+// lookSince returns a frame that is not older than a time.
+func (h *hub) lookSince(oldest time.Time) *frame {
 	h.looking.Lock()
 	defer h.looking.Unlock()
 	h.mu.Lock()
 	f := h.newest
 	h.mu.Unlock()
-	if f != nil && time.Since(f.at) < h.interval/2 {
+	if f != nil && f.at.After(oldest) {
 		return f
 	}
 	f = &frame{at: time.Now(), snapshot: h.source.Snapshot(), cards: map[access]map[string]string{}}
@@ -184,9 +187,12 @@ func (s *stream) cards(all map[string]string) error {
 	if len(news) == 0 {
 		return nil
 	}
-	b, err := json.Marshal(news)
-	if err != nil {
+	var b strings.Builder
+	b.WriteString("event: cards\ndata: ")
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(news); err != nil { // on one line, with its end
 		return err
 	}
-	return s.write(fmt.Sprintf("event: cards\ndata: %s\n\n", b))
+	return s.write(b.String() + "\n")
 }

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"bufio"
 	"context"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -229,9 +230,20 @@ func TestMapsAreLeftOutWithAReason(t *testing.T) {
 			t.Errorf("%+v has a map: %+v", v, m)
 		}
 	}
-	v := &Vectors{Dim: 2, Titles: []string{"left", "right", "middle"}, Rows: []float32{-1, 0, 1, 0, 0, 0}}
-	m, err := project(v)
+	wide := &Vectors{Dim: 5000, Titles: []string{"a", "like a", "other"}, Rows: make([]float32, 15000)}
+	for j := range 5000 {
+		wide.Rows[j], wide.Rows[5000+j] = float32(j%7), float32(j%7)+.01
+		wide.Rows[10000+j] = float32(j % 5)
+	}
+	m, err := project(wide)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if p := m.Points; math.Hypot(p[0].X-p[1].X, p[0].Y-p[1].Y) > math.Hypot(p[0].X-p[2].X, p[0].Y-p[2].Y)/2 {
+		t.Errorf("of three items, the two that are alike are not near each other: %v", p)
+	}
+	v := &Vectors{Dim: 2, Titles: []string{"left", "right", "middle"}, Rows: []float32{-1, 0, 1, 0, 0, 0}}
+	if m, err = project(v); err != nil {
 		t.Fatal(err)
 	}
 	if p := m.Points; p[2].X < min(p[0].X, p[1].X) || p[2].X > max(p[0].X, p[1].X) {
