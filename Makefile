@@ -197,13 +197,14 @@ web-check: web-files ## every check of the browser's device, types and accessibi
 
 .PHONY: browser
 browser: web-files
-	$(call say,'js/wasm: the pure packages')
+	$(call say,'js/wasm: the pure packages and the device')
 	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build -trimpath $(addprefix ./,$(PURE))
 	@if command -v node >/dev/null; then \
 		GOOS=js GOARCH=wasm CGO_ENABLED=0 $(TEST) -trimpath -exec "$$($(GO) env GOROOT)/lib/wasm/go_js_wasm_exec" -run SameBits ./internal/study/experiment; \
 	else \
 		echo 'SKIPPED: comparing bits under js/wasm requires node'; \
 	fi
+	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) vet ./web/wasm
 	$(TEST) -short ./web -args -dist "$(abspath $(WEB))"
 
 .PHONY: arm64

@@ -21,14 +21,15 @@ func (b *browser) axe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.eval(string(script)+"\n;0", nil)
+	var zero int
+	b.Eval(string(script)+"\n;0", &zero)
 	var found []struct {
 		ID, Impact, Help string
 		Nodes            []struct{ HTML string }
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		b.size(1300, scheme)
-		b.eval(`axe.run().then(r => r.violations.map(v => ({ID: v.id, Impact: v.impact, Help: v.help,
+		b.Eval(`axe.run().then(r => r.violations.map(v => ({ID: v.id, Impact: v.impact, Help: v.help,
 			Nodes: v.nodes.map(n => ({HTML: n.html}))})))`, &found)
 		for _, v := range found {
 			t.Errorf("axe-core, %s: %s (%s): %s: %v", scheme, v.ID, v.Impact, v.Help, v.Nodes)

@@ -18,7 +18,7 @@ func (b *browser) picture(name string) {
 	for _, width := range []int{390, 1300} {
 		for _, scheme := range []string{"light", "dark"} {
 			b.size(width, scheme)
-			b.screenshot(filepath.Join(*pictures, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)))
+			b.Screenshot(filepath.Join(*pictures, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)))
 		}
 	}
 	b.size(1300, "light")
@@ -40,80 +40,80 @@ func TestDevicePageInChromium(t *testing.T) {
 	f.join(t, 13)
 	b := chromium(t)
 	b.size(1300, "light")
-	b.open(f.url + "/device/#token=" + f.token)
+	b.Open(f.url + "/device/#token=" + f.token)
 	b.until(`document.querySelectorAll("#recommended li").length == 10`)
 	var first float64
-	b.eval("performance.getEntriesByName('tacit:recommended')[0]?.startTime", &first)
+	b.Eval("performance.getEntriesByName('tacit:recommended')[0]?.startTime", &first)
 	t.Logf("the first recommendations are there after %.0f ms", first)
-	b.eval(longTasks, nil)
+	b.do(longTasks)
 	var address string
-	if b.eval("location.href", &address); strings.Contains(address, f.token) {
+	if b.Eval("location.href", &address); strings.Contains(address, f.token) {
 		t.Errorf("the address bar still has the token: %s", address)
 	}
 
 	var before, after, third string
 	list := `document.querySelector("#recommended").innerText`
-	b.eval(list, &before)
+	b.Eval(list, &before)
 	for i, n := range []int{2, 5} {
-		b.eval(fmt.Sprintf(pick, n), nil)
+		b.do(fmt.Sprintf(pick, n))
 		b.until(fmt.Sprintf(`document.querySelectorAll("#picks li").length == %d`, i+1))
 	}
 	// The list is personal when the model has seen a round.
 	b.until(`[...document.querySelectorAll("#reports tr")].some(r => r.innerText.includes("counted") &&
 		r.innerText.includes("masked"))`)
 	b.until(`document.querySelector("#recommended").dataset.basis == "personal"`)
-	if b.eval(list, &after); after == before {
+	if b.Eval(list, &after); after == before {
 		t.Error("the recommendations are those of before the picks")
 	}
-	b.eval(fmt.Sprintf(pick, 7), nil)
+	b.do(fmt.Sprintf(pick, 7))
 	b.until(`document.querySelectorAll("#picks li").length == 3`)
 	b.until(list + " != " + fmt.Sprintf("%q", after))
-	b.eval(list, &third)
-	b.eval(`document.querySelector("#search").value = "lantern"; document.querySelector("#search")
-		.dispatchEvent(new Event("input"))`, nil)
+	b.Eval(list, &third)
+	b.do(`document.querySelector("#search").value = "lantern"; document.querySelector("#search")
+		.dispatchEvent(new Event("input"))`)
 	b.until(`[...document.querySelectorAll("#found button")].every(e => e.innerText.startsWith("Lantern")) &&
 		document.querySelectorAll("#found button").length > 3`)
-	b.eval(`document.querySelector("details").open = true`, nil)
+	b.do(`document.querySelector("details").open = true`)
 	var requests, problem string
-	if b.eval(`document.querySelector("#requests").innerText`, &requests); !strings.Contains(requests, "Mask") {
+	if b.Eval(`document.querySelector("#requests").innerText`, &requests); !strings.Contains(requests, "Mask") {
 		t.Errorf("the requests of the page: %s", requests)
 	}
-	if b.eval(`document.querySelector("#problem:not([hidden])")?.innerText ?? ""`, &problem); problem != "" {
+	if b.Eval(`document.querySelector("#problem:not([hidden])")?.innerText ?? ""`, &problem); problem != "" {
 		t.Errorf("the page shows a problem: %s", problem)
 	}
 	var injected int
-	b.eval(`document.querySelectorAll("img, [onerror]").length`, &injected)
+	b.Eval(`document.querySelectorAll("img, [onerror]").length`, &injected)
 	var shown bool
-	b.eval(`document.querySelector("#search").value = "onerror"; document.querySelector("#search")
-		.dispatchEvent(new Event("input"))`, nil)
+	b.do(`document.querySelector("#search").value = "onerror"; document.querySelector("#search")
+		.dispatchEvent(new Event("input"))`)
 	b.until(`document.querySelector("#found").innerText.includes("<img src=x onerror=")`)
-	if b.eval(`document.querySelectorAll("img").length == 0`, &shown); !shown || injected > 0 {
+	if b.Eval(`document.querySelectorAll("img").length == 0`, &shown); !shown || injected > 0 {
 		t.Error("a title became an element of the page")
 	}
 	var long []string // logged only: a busy machine makes any task long
-	b.eval("window.long", &long)
+	b.Eval("window.long", &long)
 	t.Logf("tasks of more than 50 ms on the main thread (start+duration in ms): %v", long)
 	b.checkWide(t)
 	b.picture("picked")
 	b.checkStored(t)
 	b.axe(t)
 
-	b.eval(`navigator.serviceWorker.ready.then(() => 0)`, nil)
-	b.call(b.session, "Page.reload", nil, nil)
+	b.do(`await navigator.serviceWorker.ready`)
+	b.Call("Page.reload", nil, nil)
 	b.until(`document.querySelectorAll("#picks li").length == 3`)
 	b.until(`document.querySelectorAll("#recommended li").length == 10`)
-	b.checkQuiet(f.url)
+	b.checkQuiet(t, f.url)
 
 	f.stop() // the page now opens from the service worker, and recommends with the stored model
-	b.call(b.session, "Page.reload", nil, nil)
+	b.Call("Page.reload", nil, nil)
 	b.until(`document.querySelectorAll("#picks li").length == 3`)
 	b.until(`document.querySelectorAll("#recommended li").length == 10`)
 	b.picture("offline")
 
-	b.eval(`document.querySelector("#forget").click(); document.querySelector("#sure [value=yes]").click()`, nil)
+	b.do(`document.querySelector("#forget").click(); document.querySelector("#sure [value=yes]").click()`)
 	b.until(`document.documentElement.dataset.state == "forgotten"`)
 	var left []string
-	b.eval(`indexedDB.databases().then(all => all.map(d => d.name))`, &left)
+	b.Eval(`indexedDB.databases().then(all => all.map(d => d.name))`, &left)
 	if len(left) > 0 {
 		t.Errorf("after forget there are databases: %v", left)
 	}
@@ -126,7 +126,7 @@ func (b *browser) checkWide(t *testing.T) {
 	for _, width := range []int{320, 390, 1300} {
 		b.size(width, "light")
 		var over int
-		b.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth", &over)
+		b.Eval("document.documentElement.scrollWidth - document.documentElement.clientWidth", &over)
 		if over > 0 {
 			t.Errorf("at %d px the page is %d px wider than the screen", width, over)
 		}
@@ -143,7 +143,7 @@ func (b *browser) checkStored(t *testing.T) {
 		Clear       bool
 		Bytes       int
 	}
-	b.eval(`(async () => {
+	b.Eval(`(async () => {
 		const wait = r => new Promise((ok, no) => { r.onsuccess = () => ok(r.result); r.onerror = () => no(r.error); });
 		const db = await wait(indexedDB.open("tacit-device:default"));
 		const get = (table, id) => wait(db.transaction(table).objectStore(table).get(id));

@@ -26,6 +26,7 @@ type Browser struct {
 	id      int
 	session string
 	events  []message
+	workers bool // workers report as the page does
 }
 
 type message struct {
@@ -39,8 +40,8 @@ type message struct {
 // Patience is how long a browser is waited for: a busy machine is slow.
 const Patience = 3 * time.Minute
 
-// Chromium starts a browser, or skips the test.
-func Chromium(t testing.TB) *Browser {
+// Chromium starts a browser with further flags, or skips the test.
+func Chromium(t testing.TB, flags ...string) *Browser {
 	t.Helper()
 	path := installed()
 	if path == "" {
@@ -58,6 +59,7 @@ func Chromium(t testing.TB) *Browser {
 	if os.Geteuid() == 0 {
 		c.Args = append(c.Args, "--no-sandbox")
 	}
+	c.Args = append(c.Args, flags...)
 	c.ExtraFiles = []*os.File{toRead, fromWrite}
 	if err := c.Start(); err != nil {
 		t.Skipf("SKIPPED: %s does not start: %v", path, err)
@@ -129,13 +131,22 @@ func pipe(t testing.TB) (r, w *os.File) {
 }
 
 func (b *Browser) send(method string, params any) {
+	if strings.HasPrefix(method, "Browser.") {
+		b.sendTo("", method, params)
+	} else {
+		b.sendTo(b.session, method, params)
+	}
+}
+
+// sendTo sends a call to the page or a worker; an empty session is the browser.
+func (b *Browser) sendTo(session, method string, params any) {
 	b.id++
 	m := map[string]any{"id": b.id, "method": method}
 	if params != nil {
 		m["params"] = params
 	}
-	if b.session != "" && !strings.HasPrefix(method, "Browser.") {
-		m["sessionId"] = b.session
+	if session != "" {
+		m["sessionId"] = session
 	}
 	text, err := json.Marshal(m)
 	if err == nil {
@@ -157,6 +168,7 @@ func (b *Browser) next(what string, fits func(message) bool) message {
 			}
 			if m.Method != "" {
 				b.events = append(b.events, m)
+				b.watchWorker(m)
 			}
 			if fits(m) {
 				return m
@@ -165,6 +177,30 @@ func (b *Browser) next(what string, fits func(message) bool) message {
 			b.t.Fatalf("no answer of Chromium to %s in %v", what, Patience)
 		}
 	}
+}
+
+// WatchWorkers makes the workers of pages, and service workers, report as pages do.
+func (b *Browser) WatchWorkers() {
+	b.t.Helper()
+	b.workers = true
+	b.Call("Target.setAutoAttach", autoAttach, nil)
+}
+
+// autoAttach makes new workers wait until they are watched.
+var autoAttach = map[string]any{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}
+
+// watchWorker watches a worker when it starts.
+func (b *Browser) watchWorker(m message) {
+	var p struct{ SessionID string }
+	if !b.workers || m.Method != "Target.attachedToTarget" || json.Unmarshal(m.Params, &p) != nil ||
+		p.SessionID == b.session {
+		return
+	}
+	for _, domain := range []string{"Runtime", "Log", "Network"} {
+		b.sendTo(p.SessionID, domain+".enable", nil)
+	}
+	b.sendTo(p.SessionID, "Target.setAutoAttach", autoAttach)
+	b.sendTo(p.SessionID, "Runtime.runIfWaitingForDebugger", nil)
 }
 
 // Call makes a call of the protocol and decodes its result, unless that is nil.
@@ -273,6 +309,7 @@ func (b *Browser) WaitFor(what, script string) {
 // loaded reports whether a page is there. The empty page that a browser begins with may
 // tell of its own end late, when another one was asked for.
 func (b *Browser) loaded(url string) bool {
+	url, _, _ = strings.Cut(url, "#") // the events leave the fragment out
 	there := false
 	for _, e := range b.events {
 		switch e.Method {
