@@ -250,7 +250,7 @@ func TestPurePackagesBuildForTheBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds for js/wasm: run without -short")
 	}
-	args := []string{"build", "-trimpath"} // checkouts share what is compiled without their paths
+	args := []string{"build", "-trimpath"}                       // checkouts share what is compiled without their paths
 	for _, p := range append(pure(), "device", "internal/rpc") { // both have other files there
 		args = append(args, "./"+p)
 	}
