@@ -53,7 +53,7 @@ func (l *loader) bound(s *Set, order []int32) {
 	for _, kind := range l.partOf {
 		rows[kind]++
 	}
-	cold, several := 0, 0
+	cold := 0
 	for u := range s.Users() {
 		var n [parts]int32
 		for _, i := range order[s.Start[u]:s.Start[u+1]] {
@@ -67,9 +67,6 @@ func (l *loader) bound(s *Set, order []int32) {
 		if n[trainPart] == 0 {
 			cold++
 		}
-		if n[testPart] > 1 {
-			several++
-		}
 	}
 	s.Meta.Split = fmt.Sprintf("by files: %d train, %d validation and %d test rows", rows[trainPart],
 		rows[validPart], rows[testPart])
@@ -79,8 +76,5 @@ func (l *loader) bound(s *Set, order []int32) {
 	}
 	if cold > 0 {
 		s.note("%d of %d users have no train rows and are not evaluated", cold, s.Users())
-	}
-	if several > 0 {
-		s.note("users with several test rows: %d; setting test-rows ranks the first of them, or all", several)
 	}
 }

@@ -133,10 +133,7 @@ func TestFilesGiveTheSplit(t *testing.T) {
 	if want := "by files: 4 train, 1 validation and 4 test rows"; s.Meta.Split != want {
 		t.Errorf("split is %q, want %q", s.Meta.Split, want)
 	}
-	if want := []string{
-		"1 of 3 users have no train rows and are not evaluated",
-		"users with several test rows: 1; setting test-rows ranks the first of them, or all",
-	}; !slices.Equal(s.Meta.Notes, want) {
+	if want := []string{"1 of 3 users have no train rows and are not evaluated"}; !slices.Equal(s.Meta.Notes, want) {
 		t.Errorf("notes are %q, want %q", s.Meta.Notes, want)
 	}
 	for _, other := range []string{"fedrecgel", "privrec"} {

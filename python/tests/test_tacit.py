@@ -221,6 +221,34 @@ def test_several_runs(tmp_path):
         tacit.load(tmp_path / "grid")
 
 
+def test_evaluate_again(small, tmp_path):
+    same = small.evaluate(references=False)
+    pd.testing.assert_frame_equal(same.metrics, small.metrics)
+    other = small.evaluate("paper", references=False, out=tmp_path / "paper")
+    assert other.protocol == "paper" and other.leaks and "full" not in other.metrics.index.unique("ranking")
+    with pytest.raises(tacit.InputError, match="temporal"):
+        small.evaluate("temporal")
+
+
+def test_several_test_rows(tmp_path):
+    frame = clicks().set_axis(["user", "item", "time", "title"], axis=1)
+    late = frame["time"] >= "2024-01-05"
+    how = dict(method="ials", rounds=2, preset="none", references=False)
+    r = tacit.run(frame[~late], test=frame[late], out=tmp_path / "run", **how)
+    for name, part in (("train", ~late), ("test", late)):
+        frame[part].to_csv(tmp_path / f"{name}.csv", index=False)
+    files = tacit.run(tmp_path / "train.csv", test_file=tmp_path / "test.csv", **how)
+    pd.testing.assert_frame_equal(files.metrics, r.metrics)
+    with pytest.raises(tacit.InputError, match="columns of the train rows"):
+        tacit.run(frame[~late], test=frame[late].drop(columns="title"), out=tmp_path / "other", **how)
+    assert not list(tmp_path.glob("other*"))
+    test = r.metrics.loc[(1, "test", "full")]
+    assert len(r.per_user) == 3 * 24 and test["users"] == 24 and test["recall@5"] <= test["hr@5"]
+    first = r.per_user["test_full_rank"].groupby(level="user").min()
+    assert (first <= 10).mean() == pytest.approx(test["hr@10"])
+    assert (r.per_user["test_full_rank"] <= 10).mean() == pytest.approx(test["recall@10"])
+
+
 def test_a_temporary_run_goes_with_its_object():
     r = tacit.run("world", method="fedmf", rounds=1, world=WORLD, references=False)
     folder = r.dir

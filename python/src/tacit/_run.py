@@ -146,7 +146,10 @@ class Run:
 
     @cached_property
     def per_user(self) -> pd.DataFrame:
-        """Ranks of the held-out items of each user, from 1. The index is the user, or (seed, user)."""
+        """Ranks of the held-out items of each user, from 1. The index is the user, or (seed, user).
+
+        A user with several test rows that are ranked together has a row for each, the best first.
+        """
         return self._each(lambda folder: _frames.per_user(folder / "per_user.csv"))
 
     def _each(self, read: Any) -> pd.DataFrame:
@@ -159,6 +162,38 @@ class Run:
         return pd.concat(frames, names=["seed"])
 
     # The trained model.
+
+    def evaluate(
+        self,
+        protocol: Optional[str] = None,
+        *,
+        ties: Optional[str] = None,
+        eval_users: Union[int, str, None] = None,
+        references: bool = True,
+        out: Optional[PathLike] = None,
+        force: bool = False,
+    ) -> "Run":
+        """Evaluate the model again, without training, as ``tacit evaluate`` does.
+
+        Parameters
+        ----------
+        protocol
+            One of paper, isolated, deployed and complete, which hold out the same rows. By default that of the run.
+        ties
+            ``against`` or ``expected``: the rank of tied scores.
+        eval_users
+            Users to evaluate: ``all``, a number or ``auto``.
+        out
+            Folder for the result; by default temporary. It has no model.
+        """
+        args = []
+        for flag, value in (("--protocol", protocol), ("--ties", ties), ("--eval-users", eval_users)):
+            if value is not None:
+                args += [flag, str(value)]
+        args += [flag for flag, on in (("--no-references", not references), ("--force", force)) if on]
+        with _Place(out, self.method, force) as place:
+            self._call("evaluate", *args, "--out", str(place.folder))
+            return Run(place.folder, self._data_dir, place.temporary)
 
     def recommend(
         self,
@@ -206,9 +241,9 @@ class Run:
         Parameters
         ----------
         format
-            ``npy``: NumPy arrays, beside CSV files with the identifiers of their rows; or ``csv``.
+            ``npy``: NumPy arrays, beside CSV files with the identifiers of their rows; or ``csv`` or ``parquet``.
         only
-            ``items``, ``users`` or ``top``, or several of them. By default everything that the method has.
+            ``items``, ``users``, ``top`` or ``metrics``, or several of them. By default all that the method has.
         """
         args = ["--as", str(format), "-n", str(n), "-o", os.fspath(Path(folder).expanduser())]
         if only is not None:
@@ -423,6 +458,8 @@ def run(
     grid: Optional[Mapping[str, Sequence[Any]]] = None,
     out: Optional[PathLike] = None,
     columns: Columns = None,
+    test: Optional[pd.DataFrame] = None,
+    valid: Optional[pd.DataFrame] = None,
     data_dir: Optional[PathLike] = None,
     references: bool = True,
     figures: bool = False,
@@ -452,6 +489,9 @@ def run(
     columns
         Which columns are which, such as ``{"user": "uid", "item": "film", "context": ["city"]}``. None leaves a
         role out: ``{"rating": None}``. For a data frame, roles that are not named are detected by common names.
+    test, valid
+        Data frames with the test and the validation rows, if you split the data yourself; ``data`` then has the train
+        rows. All test rows of a user are ranked together. For files: ``test_file`` and ``valid_file``.
     data_dir
         Folder of the known data sets; by default $TACIT_DATA or the cache folder.
     references
@@ -493,9 +533,12 @@ def run(
     if not isinstance(data, pd.DataFrame) and hasattr(data, "to_pandas"):
         data = data.to_pandas()
     rows: Optional[Interactions] = None
+    parts = {"--test-file": test, "--valid-file": valid}
     if isinstance(data, pd.DataFrame):
         rows = Interactions(data, columns)
         args += rows.flags
+    elif test is not None or valid is not None:
+        raise InputError("test and valid require a data frame of train rows", "for files use test_file and valid_file")
     elif isinstance(data, (str, os.PathLike)):
         path = os.fspath(data)
         args += ["--data", os.path.expanduser(path) if path.startswith("~") else path]
@@ -510,6 +553,9 @@ def run(
         if rows is not None:
             rows.write(place.data_file())
             args += ["--data", str(place.data)]
+            for flag, part in parts.items():
+                if part is not None:
+                    args += [flag, str(_write_part(part, columns, rows, place, flag[2:-5]))]
         args += ["--out", str(place.folder)]
         bar = Progress(place.folder, str(method), int(seeds), int(seed), progress)
         failed = True
@@ -532,12 +578,27 @@ def run(
     return done
 
 
+def _write_part(part: Any, columns: Columns, train: Interactions, place: "_Place", name: str) -> Path:
+    """Write the test or validation rows beside the train rows, with the same columns."""
+    if not isinstance(part, pd.DataFrame) and hasattr(part, "to_pandas"):
+        part = part.to_pandas()
+    if not isinstance(part, pd.DataFrame):
+        raise InputError(f"{name}: found {type(part).__name__}, must be a data frame as the train rows")
+    rows = Interactions(part, columns)
+    if rows.flags != train.flags:
+        raise InputError(f"{name}: the data frame must have the columns of the train rows", f"train has {train.flags[1]}")
+    path = place.data_file(name)
+    rows.write(path)
+    return path
+
+
 class _Place:
     """Where a run is written. It leaves no files behind if the run did not begin, or if it is temporary and fails."""
 
     def __init__(self, out: Optional[PathLike], name: str, force: bool):
         self.temporary: Optional["tempfile.TemporaryDirectory[str]"] = None
         self.data: Optional[Path] = None
+        self._files: list[Path] = []
         self._force, self._made = force, []  # type: bool, list[Path]
         if out is None:
             self.temporary = tempfile.TemporaryDirectory(prefix="tacit-")
@@ -545,19 +606,21 @@ class _Place:
         else:
             self.folder = Path(out).expanduser()
 
-    def data_file(self) -> Path:
+    def data_file(self, name: str = "data") -> Path:
         """Return the path for the interactions of a data frame, in a folder that exists."""
         if self.temporary is not None:
-            self.data = self.folder.parent / "dataframe.csv"
-            return self.data
-        path = self.folder.parent / (self.folder.name + ".data.csv")
+            path = self.folder.parent / ("dataframe.csv" if name == "data" else name + ".csv")
+            self.data = self.data or path
+            return path
+        path = self.folder.parent / f"{self.folder.name}.{name}.csv"
         if path.exists() and not self._force:
             raise InputError(f"{path} exists", "choose another out, or use force=True to replace it")
         for parent in [*path.parents][::-1]:
             if not parent.exists():
                 parent.mkdir()
                 self._made.append(parent)
-        self.data = path
+        self.data = self.data or path
+        self._files.append(path)
         return path
 
     def __enter__(self) -> "_Place":
@@ -569,7 +632,8 @@ class _Place:
         if self.temporary is not None:
             self.temporary.cleanup()
         elif self.data is not None and not self.folder.exists():
-            self.data.unlink(missing_ok=True)
+            for path in self._files:
+                path.unlink(missing_ok=True)
             for parent in self._made[::-1]:
                 try:
                     parent.rmdir()
