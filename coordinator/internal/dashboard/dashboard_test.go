@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -377,5 +378,31 @@ func TestSamplesAreNotShown(t *testing.T) {
 	body := s.do("/dashboard/", nil).Body.String()
 	if m := regexp.MustCompile(`48,21\d|48\.2 kB`).FindString(body); m != "" || !strings.Contains(body, "secret sample") {
 		t.Errorf("the page shows %q of a secret sample", m)
+	}
+}
+
+// The pages know every state that the operator's guide lists.
+func TestThePagesKnowAllStates(t *testing.T) {
+	b, err := os.ReadFile("../../../docs/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(b), "## States and faults")
+	table, _, _ = strings.Cut(table, "\n### ")
+	listed := map[string]bool{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) > 4 {
+			for _, m := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(cells[1], -1) {
+				listed[m[1]] = true
+				if label(m[1]) == m[1] {
+					t.Errorf("the pages have no words for the state %s", m[1])
+				}
+			}
+		}
+	}
+	for state := range states {
+		if !listed[state] {
+			t.Errorf("docs/operate.md does not list the state %s", state)
+		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 // functions are those that templates call.
 var functions = template.FuncMap{
 	"count": count, "bytes": sizeOf, "clock": clock, "day": day, "stamp": stamp, "seconds": seconds,
-	"number": number, "percent": percent, "plural": plural, "tone": tone, "label": label, "advice": advice,
-	"short": short, "sum": sum, "words": func(code string) string { return strings.ReplaceAll(code, "_", " ") },
+	"number": number, "plural": plural, "tone": tone, "label": label, "advice": advice,
+	"short": short, "words": func(code string) string { return strings.ReplaceAll(code, "_", " ") },
 	"accuracyChart": accuracyChart, "roundsChart": roundsChart, "trafficChart": trafficChart, "gauge": gauge,
 	"stages": stagesOf, "whole": func(x float64) int64 { return int64(math.Round(x)) },
 	"times": func(a, b float64) float64 { return a * b },
@@ -21,7 +21,7 @@ var functions = template.FuncMap{
 	"prefix": func() string { return Prefix },
 }
 
-// count writes a number with thin separators: 12,345.
+// count writes an integer with separators: 12,345.
 func count(n any) string {
 	var x int64
 	switch n := n.(type) {
@@ -87,14 +87,6 @@ func number(x float64) string {
 	return strconv.FormatFloat(x, 'f', max(0, min(3, 2-int(math.Floor(math.Log10(math.Abs(x)))))), 64)
 }
 
-// percent writes a share of a whole.
-func percent(part, whole int) string {
-	if whole <= 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
-}
-
 func plural(n any, word string) string {
 	text := count(n)
 	if text == "1" {
@@ -110,13 +102,6 @@ func short(text string, most int) string {
 		return text
 	}
 	return string(r[:most-1]) + "…"
-}
-
-func sum(a ...int) (n int) {
-	for _, x := range a {
-		n += x
-	}
-	return n
 }
 
 func deref(x *float64) float64 {

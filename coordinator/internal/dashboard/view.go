@@ -129,12 +129,11 @@ type Program struct {
 
 // Traffic is counted since the start of the process.
 type Traffic struct {
-	Received, Sent    int64 // bytes of updates and models
-	CheckIns, Rounds  int64
-	Late, Discarded   int64
-	AttemptsEnded     int64
-	Refusals          []Refusal // by code, the most frequent first
-	RefusedOtherCodes int
+	Received, Sent   int64 // bytes of updates and models
+	CheckIns, Rounds int64
+	Late, Discarded  int64
+	AttemptsEnded    int64
+	Refusals         []Refusal // by code, the most frequent first
 }
 
 // Refusal is a number of refused requests.
@@ -155,13 +154,12 @@ type Version struct {
 
 // Device is a device in the list of devices.
 type Device struct {
-	ID                          uint32
-	State, Reason               string
-	Enrolled                    time.Time
-	LastSeen                    *time.Time
-	Software, Note              string
-	Epsilon                     *float64
-	Readmissible, EpsilonExists bool
+	ID             uint32
+	State, Reason  string
+	Enrolled       time.Time
+	LastSeen       *time.Time
+	Software, Note string
+	Epsilon        *float64
 }
 
 // Item is an item of the catalogue.
