@@ -349,7 +349,7 @@ func completeDP(_ *cobra.Command, _ []string, part string) ([]string, cobra.Shel
 // The files that mark folders of finished runs, of runs to resume, of searches, and of whatever a report shows.
 var (
 	runMarks    = []string{experiment.ResultFile}
-	configMarks = []string{experiment.ConfigFile}
+	configMarks = []string{experiment.ConfigFile, severalFile}
 	searchMarks = []string{tune.ConfigFile}
 	reportMarks = []string{experiment.ResultFile, tune.ConfigFile}
 )

@@ -81,46 +81,54 @@ func (a *app) runCmd() *cobra.Command {
 		flagsUnder("Evaluation", "protocol eval-every", "at eval-users ties no-references no-figures"),
 		flagsUnder("Privacy", "dp secagg", "noise as-printed"),
 		flagsUnder("Output", "out resume dry-run explain", "force keep-model grid"))
-	c.RunE = func(c *cobra.Command, words []string) error {
-		lengths, err := listLengths(f.at)
-		if err != nil {
-			return err
+	c.RunE = func(c *cobra.Command, words []string) error { return a.run(c, &f, words, settings) }
+	return c
+}
+
+// run runs what the command line or the folder of --resume asks for: one experiment, or several with one table.
+func (a *app) run(c *cobra.Command, f *runFlags, words []string, settings func() []experiment.Setting) error {
+	given, err := f.resumeSeveral(c, words, settings)
+	if err != nil {
+		return err
+	}
+	lengths, err := listLengths(f.at)
+	if err != nil {
+		return err
+	}
+	if f.resume == "" {
+		if given == nil {
+			if given, err = f.given(c, words, settings); err != nil {
+				return err
+			}
 		}
-		if f.resume == "" {
-			given, err := f.given(c, words, settings)
+		if s, err := severalOf(given, f.grid); s != nil || err != nil {
 			if err != nil {
 				return err
 			}
-			if s, err := severalOf(given, f.grid); s != nil || err != nil {
-				if err != nil {
-					return err
-				}
-				if s.lengths = lengths; len(lengths) == 0 {
-					s.lengths = []int{10}
-				}
-				return a.runSeveral(c, &f, s)
+			if s.lengths = lengths; len(lengths) == 0 {
+				s.lengths = []int{10}
 			}
+			return a.runSeveral(c, f, s)
 		}
-		spec, err := f.spec(c, words, settings)
-		if err != nil {
-			return err
-		}
-		if f.explain {
-			return a.explain(spec)
-		}
-		job, err := a.job(spec, &f)
-		if err != nil {
-			return err
-		}
-		if f.dryRun {
-			return a.dryRun(job)
-		}
-		if err := job.ChooseSettings(c.Context()); err != nil {
-			return err
-		}
-		return a.runJob(c, job, lengths...)
 	}
-	return c
+	spec, err := f.spec(c, words, settings)
+	if err != nil {
+		return err
+	}
+	if f.explain {
+		return a.explain(spec)
+	}
+	job, err := a.job(spec, f)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return a.dryRun(job)
+	}
+	if err := job.ChooseSettings(c.Context()); err != nil {
+		return err
+	}
+	return a.runJob(c, job, lengths...)
 }
 
 // spec resolves the settings of a run.

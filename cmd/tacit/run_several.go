@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tacit-rec/tacit/data"
+	"github.com/tacit-rec/tacit/internal/atomicfile"
 	"github.com/tacit-rec/tacit/internal/base/metrics"
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/format"
@@ -45,6 +48,7 @@ type several struct {
 	Schema int        `json:"schema_version"`
 	Runs   []*variant `json:"runs"`
 
+	given     []experiment.Setting // of the command
 	axes      []axis
 	protocols []string
 	lengths   []int // of lists, in the table
@@ -58,7 +62,7 @@ type axis struct {
 
 // severalOf returns the runs that the settings ask for; nil if it is one run.
 func severalOf(given []experiment.Setting, grid []string) (*several, error) {
-	out := &several{Schema: result.Schema, protocols: []string{""}}
+	out := &several{Schema: result.Schema, given: given, protocols: []string{""}}
 	isProtocol := func(g experiment.Setting) bool { return g.Key == "protocol" }
 	last := "" // it takes precedence
 	for _, g := range given {
@@ -164,6 +168,11 @@ func (a *app) runSeveral(c *cobra.Command, f *runFlags, s *several) error {
 			return input(fmt.Errorf("a grid requires validation items, and protocol %s has none", v.Protocol), "")
 		}
 	}
+	if f.out != "" {
+		if err := s.remember(f); err != nil {
+			return err
+		}
+	}
 	var references reference.Cache
 	for i, v := range s.Runs {
 		a.progress("run %d/%d: %s", i+1, len(s.Runs), v.Name)
@@ -176,7 +185,7 @@ func (a *app) runSeveral(c *cobra.Command, f *runFlags, s *several) error {
 		job.Resume, job.References = v.resume, &references
 		if err := v.run(c, job); err != nil {
 			if stopped := new(experiment.Stopped); errors.As(err, &stopped) && f.out != "" {
-				stopped.Hint = "the same command continues"
+				stopped.Hint = "resume with: tacit run --resume " + f.out
 			}
 			return err
 		}
@@ -185,11 +194,97 @@ func (a *app) runSeveral(c *cobra.Command, f *runFlags, s *several) error {
 	if err := a.result(s, s.text); err != nil {
 		return err
 	}
-	if f.out != "" {
-		a.progress("wrote %d runs to %s; tacit report %s -o page.html compares them", len(s.Runs), f.out,
-			filepath.Join(f.out, "*"))
+	if f.out == "" {
+		return nil
+	}
+	page, err := s.writePage(f.out)
+	if err != nil {
+		return err
+	}
+	a.progress("wrote %d runs to %s\nopen the report: %s", len(s.Runs), f.out, page)
+	return nil
+}
+
+// severalFile holds the command of several runs in their folder, so that --resume continues it.
+const severalFile = "runs.json"
+
+// severalCommand is the content of severalFile.
+type severalCommand struct {
+	Settings     []experiment.Setting `json:"settings"`
+	Grid         []string             `json:"grid"`
+	At           string               `json:"at"`
+	NoReferences bool                 `json:"no_references"`
+	NoFigures    bool                 `json:"no_figures"`
+	KeepModel    string               `json:"keep_model"`
+}
+
+// remember writes severalFile.
+func (s *several) remember(f *runFlags) error {
+	b, err := json.MarshalIndent(severalCommand{s.given, f.grid, f.at, f.noRefs, f.noFigures, f.keepModel}, "", "  ")
+	if err != nil {
+		return err
+	}
+	err = atomicfile.WriteTo(filepath.Join(f.out, severalFile), func(w io.Writer) error {
+		_, err := w.Write(append(b, '\n'))
+		return err
+	})
+	if err != nil {
+		return input(err, "choose an -o that you can write to")
 	}
 	return nil
+}
+
+// resumeSeveral sets the flags from the folder of several runs that --resume names, and returns the settings; nil if
+// the folder holds one run.
+func (f *runFlags) resumeSeveral(c *cobra.Command, words []string, flags func() []experiment.Setting) (
+	[]experiment.Setting, error,
+) {
+	b, err := os.ReadFile(filepath.Join(f.resume, severalFile))
+	if f.resume == "" || err != nil {
+		return nil, nil // the run itself reports what is missing
+	}
+	if len(words) > 0 || len(flags()) > 0 || f.out != "" || f.noPreset || f.asPrinted || f.grid != nil {
+		return nil, errResumeAlone("run", f.resume)
+	}
+	var from severalCommand
+	if err := json.Unmarshal(b, &from); err != nil {
+		return nil, input(fmt.Errorf("%s: corrupt: %w", filepath.Join(f.resume, severalFile), err),
+			"start the runs again with --force")
+	}
+	f.out, f.resume, f.grid = f.resume, "", from.Grid
+	f.noRefs, f.noFigures, f.keepModel = from.NoReferences, from.NoFigures, from.KeepModel
+	if !c.Flags().Changed("at") {
+		f.at = from.At
+	}
+	return from.Settings, nil
+}
+
+// writePage writes the report of all runs beside their folders, and the figure of several protocols. With a grid, it
+// shows the best setting only: the others have no test metrics to show.
+func (s *several) writePage(dir string) (page string, err error) {
+	var dirs []string
+	for _, v := range s.Runs {
+		if len(s.axes) == 0 || v.Best {
+			dirs = append(dirs, v.Folder)
+		}
+	}
+	runs, err := loadRuns(dirs)
+	if err != nil {
+		return "", err
+	}
+	drawn, err := report.ProtocolFigure(runs)
+	if err != nil {
+		return "", err
+	}
+	if drawn != nil {
+		for end, b := range map[string][]byte{".svg": drawn.SVG, ".csv": drawn.CSV} {
+			if err := os.WriteFile(filepath.Join(dir, drawn.Name+end), b, 0o644); err != nil {
+				return "", input(err, "choose another -o")
+			}
+		}
+	}
+	page = filepath.Join(dir, experiment.ReportFile)
+	return page, writeFile(page, func(w io.Writer) error { return report.HTML(w, runs) })
 }
 
 // resolve finds the settings of a variant. If its folder holds the same run, it will be resumed.
@@ -309,7 +404,7 @@ func (s *several) text(w io.Writer) error {
 		t.Title += fmt.Sprintf(", mean of %d seeds", len(many.Runs))
 	}
 	if len(s.axes) > 0 {
-		t.Notes = append(t.Notes, "Test metrics are those of the best setting by NDCG@10 on validation items.")
+		t.Notes = append(t.Notes, s.choices()...)
 	}
 	if leaks {
 		t.Notes = append(t.Notes, "A protocol that leaks is for comparison with published numbers; its metrics do not "+
@@ -317,6 +412,27 @@ func (s *several) text(w io.Writer) error {
 	}
 	t.Notes = append(t.Notes, "valid and test: among sampled candidates; full: test items among all items.")
 	return t.Text(w)
+}
+
+// choices says which setting of a grid was chosen, under each protocol.
+func (s *several) choices() (out []string) {
+	for _, v := range s.Runs {
+		if !v.Best {
+			continue
+		}
+		under := ""
+		if s.protocols[0] != "" {
+			under = " under " + v.Protocol
+		}
+		var words []string
+		for _, a := range s.axes {
+			words = append(words, a.key+"="+v.Settings[a.key])
+		}
+		out = append(out, fmt.Sprintf("Chosen on validation items%s: %s, the best of %d settings by NDCG@10 (%s). "+
+			"Only it shows test metrics.", under, strings.Join(words, " "), len(s.Runs)/len(s.protocols),
+			metric(v.valid.Sampled, "ndcg@10")))
+	}
+	return out
 }
 
 // metric returns a metric for a table; - if it is missing.

@@ -51,6 +51,43 @@ func TestSeveralProtocolsAreOneTable(t *testing.T) {
 	}
 }
 
+// What Ctrl-C left of a grid is resumed from the folder alone, with the same table.
+func TestAGridIsResumedFromItsFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "grid")
+	code, out, errs := tacit("run", "-m", "fedmf", "-d", "world", "--world", small, "rounds=2", "--no-references",
+		"--no-figures", "--grid", "lr=0.001,0.1", "--protocol", "paper,deployed", "--at", "5", "-o", dir)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	if n := strings.Count(out, "Chosen on validation items under"); n != 2 || !strings.Contains(out, "the best of 2") {
+		t.Errorf("%d lines say which setting was chosen:\n%s", n, out)
+	}
+	for _, name := range []string{"report.html", "protocols.svg", "protocols.csv"} {
+		if !fileThere(filepath.Join(dir, name)) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	kept := filepath.Join(dir, "paper,lr=0.001", "result.json")
+	before, err := os.Stat(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "deployed,lr=0.1")); err != nil {
+		t.Fatal(err)
+	}
+	code, again, errs := tacit("run", "--resume", dir)
+	if code != 0 || again != out {
+		t.Errorf("exit %d, %s, the table of the resumed grid:\n%s\nbefore:\n%s", code, errs, again, out)
+	}
+	if after, err := os.Stat(kept); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("a finished run was written again: %v", err)
+	}
+	if code, _, errs := tacit("run", "--resume", dir, "rounds=3"); code != exitInput ||
+		!strings.Contains(errs, "no others can be given") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
 // Only the best setting on validation items shows test metrics.
 func TestAGridChoosesOnValidationItems(t *testing.T) {
 	code, out, errs := tacit("run", "-q", "-m", "fedmf", "-d", "world", "--world", small, "rounds=2", "--no-references",

@@ -34,6 +34,8 @@ var wide = map[string]string{
 	"internal/rpc":   "server, clients and error codes of one protocol; a code is a name that both sides use",
 	"coordinator":    "each answer of the admin API is a type, which server and client share",
 	"wire":           "each thing that travels has a form, a reader and a check",
+	"internal/study/chart": "one function and its values for each " +
+		"kind of drawing",
 	"coordinator/internal/dashboard": "each card of the pages has a type, which the coordinator fills " +
 		"and a template reads",
 	"data": "sets, splits, protocols and the world are one subject to a reader; loaders have " +

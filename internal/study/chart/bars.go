@@ -240,3 +240,55 @@ func MetricBars(bars []Bar) template.HTML {
 	}
 	return c.html()
 }
+
+// BarGroup is one name with a value for each series of GroupBars; NaN draws no bar.
+type BarGroup struct {
+	Name   string
+	Values []float64
+	Muted  bool // a reference
+}
+
+// GroupBars draws fractions as horizontal bars: for each name a bar of each series, in the colours c0, c1 and so on.
+func GroupBars(about, unit string, series []string, groups []BarGroup) template.HTML {
+	const bar, gap, left, right = 15.0, 13.0, 96.0, chartW - 42
+	if len(series) == 0 || len(groups) == 0 {
+		return ""
+	}
+	step := bar*float64(len(series)) + gap
+	top := 26 + 17*float64(len(series))
+	f := frame{left: left, right: right, top: top, bottom: top + step*float64(len(groups)), x: axis{0, 1, 0.2}}
+	c := newCanvas(chartW, f.bottom+22, about)
+	c.text("unit", 0, 12, unit)
+	for k, name := range series {
+		y := 20 + 17*float64(k)
+		c.rect(fmt.Sprintf("bar c%d", k%7), left, y, 11, 11, "")
+		c.text("small", left+16, y+10, format.Clip(name, 46))
+	}
+	for _, v := range f.x.ticks() {
+		c.line("grid", f.px(v), f.top, f.px(v), f.bottom)
+		c.text("mid tick", f.px(v), f.bottom+16, f.x.label(v))
+	}
+	for i, g := range groups {
+		y := f.top + gap/2 + step*float64(i)
+		class := "fin ink"
+		if g.Muted {
+			class = "fin small"
+		}
+		c.text(class, left-8, y+bar*float64(len(series))/2+4, format.Clip(g.Name, 13))
+		for k, v := range g.Values {
+			if math.IsNaN(v) {
+				continue
+			}
+			at := y + bar*float64(k)
+			pale := ""
+			if g.Muted {
+				pale = " pale"
+			}
+			w := math.Max(0, math.Min(v, 1)) * (right - left)
+			c.rect(fmt.Sprintf("bar c%d%s", k%7, pale), left, at, w, bar-2,
+				fmt.Sprintf("%s, %s: %s", g.Name, series[k], format.Fraction(v)))
+			c.text("small", left+w+5, at+bar-4, format.Fraction(v))
+		}
+	}
+	return c.html()
+}

@@ -124,11 +124,13 @@ func pad(a axis, by float64) axis {
 	return axis{a.lo - d, a.hi + d, a.step}
 }
 
-// decades returns the ticks of a logarithmic axis, as logarithms: powers of ten, and if there are few, 1, 2 and 5
-// times them.
+// decades returns the ticks of a logarithmic axis, as logarithms: powers of ten, and if there are few, also multiples
+// of them.
 func decades(a axis) []float64 {
 	var out []float64
-	for _, steps := range [][]float64{{1}, {1, 3}, {1, 2, 5}} {
+	for _, steps := range [][]float64{
+		{1}, {1, 3}, {1, 2, 5}, {1, 2, 3, 5, 7}, {1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9},
+	} {
 		out = out[:0]
 		for e := math.Floor(a.lo); e <= math.Ceil(a.hi); e++ {
 			for _, k := range steps {
@@ -137,7 +139,7 @@ func decades(a axis) []float64 {
 				}
 			}
 		}
-		if len(out) >= 3 {
+		if len(out) >= leastTicks {
 			break
 		}
 	}

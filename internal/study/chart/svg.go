@@ -102,7 +102,11 @@ type axis struct {
 	lo, hi, step float64
 }
 
-// niceAxis covers lo to hi with about n ticks at 1, 2 or 5 times a power of ten.
+// leastTicks is the number of ticks that an axis has between its ends, at least.
+const leastTicks = 4
+
+// niceAxis covers lo to hi with about n ticks at 1, 2 or 5 times a power of ten, and at least leastTicks of them
+// between lo and hi.
 func niceAxis(lo, hi float64, n int) axis {
 	const most = 1e300 // differences stay finite
 	lo, hi = math.Max(lo, -most), math.Min(hi, most)
@@ -117,6 +121,13 @@ func niceAxis(lo, hi float64, n int) axis {
 		if raw <= k*mag*(1+1e-9) {
 			step = k * mag
 			break
+		}
+	}
+	for math.Floor(hi/step+1e-9)-math.Ceil(lo/step-1e-9)+1 < leastTicks {
+		if digit := math.Round(step / math.Pow(10, math.Floor(math.Log10(step)+1e-9))); digit == 5 {
+			step *= 0.4 // from 5 to 2; the others halve
+		} else {
+			step *= 0.5
 		}
 	}
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}

@@ -48,6 +48,9 @@ func Drawings(runs []*result.Run) ([]Drawing, error) {
 		return nil
 	}
 	many := len(result.EachSeed(runs)) > 1
+	if err := each("", protocolParts(groups(runs))); err != nil {
+		return nil, err
+	}
 	for _, g := range groups(runs) {
 		of := format.Clip(format.FileName(g.dataset+"-"+g.protocol), 40)
 		if many {
@@ -74,6 +77,23 @@ func Drawings(runs []*result.Run) ([]Drawing, error) {
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("nothing to draw; pass the folder of a finished run: `tacit report DIR --figures OUT`")
+	}
+	return out, nil
+}
+
+// drawings returns figures as files.
+func drawings(prefix string, figures []figure) ([]Drawing, error) {
+	style, err := drawingStyle()
+	if err != nil {
+		return nil, err
+	}
+	var out []Drawing
+	for _, f := range figures {
+		var data bytes.Buffer
+		if err := f.Data.CSV(&data); err != nil {
+			return nil, err
+		}
+		out = append(out, Drawing{prefix + f.Name, f.Title, chart.Standalone(f.SVG, style), data.Bytes()})
 	}
 	return out, nil
 }
@@ -116,6 +136,6 @@ func drawingStyle() (string, error) {
 			out.WriteString(line)
 		}
 	}
-	return strings.Replace(out.String(), "svg { display: block; width: 100%; height: auto; max-width: 460px; "+
+	return strings.Replace(out.String(), "svg { display: block; width: 100%; height: auto; max-width: 640px; "+
 		"margin: 0 auto; overflow: visible; }", "svg { font-family: system-ui, sans-serif; }", 1), nil
 }

@@ -50,7 +50,9 @@ type page struct {
 	JS       template.JS
 	Policy   string
 	Wide     bool        // tables have many columns
+	Top      []part      // of several protocols
 	Groups   []groupView // empty for one run
+	Rows     int         // methods with their settings; each has a section per seed
 	Sections []section
 	Searches []searchView
 }
@@ -68,6 +70,7 @@ type searchView struct {
 
 type section struct {
 	ID, Title string
+	Folded    bool // a seed after the first
 	Protocol  string
 	LeakWord  string
 	Good      bool // the protocol does not leak and the data does not repeat pairs
@@ -130,6 +133,7 @@ func HTML(w io.Writer, runs []*result.Run, at ...int) error {
 	p := page{CSS: template.CSS(css), JS: template.JS(js), Policy: "default-src 'none'; style-src 'unsafe-inline'; " +
 		"img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 	p.fill(runs, at)
+	p.notesOnce()
 	switch n := len(p.Sections); {
 	case n+len(p.Searches) == 0 && len(p.Groups) > 0:
 		p.Title = "Leaderboard"
@@ -140,7 +144,13 @@ func HTML(w io.Writer, runs []*result.Run, at ...int) error {
 	case n == 1:
 		p.Title = p.Sections[0].Title
 	default:
-		p.Title = format.Plural(n, "run")
+		p.Title = format.Plural(p.Rows, "run")
+		switch {
+		case n > p.Rows && n%p.Rows == 0:
+			p.Title += ", " + format.Plural(n/p.Rows, "seed") + " each"
+		case n > p.Rows:
+			p.Title += ", " + format.Plural(n, "seed") + " in all"
+		}
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, p); err != nil {
@@ -150,15 +160,37 @@ func HTML(w io.Writer, runs []*result.Run, at ...int) error {
 	return err
 }
 
+// notesOnce keeps the first of equal notes on a page with several tables.
+func (p *page) notesOnce() {
+	seen := map[string]bool{}
+	once := func(t *tableView) {
+		t.Notes = slices.DeleteFunc(t.Notes, func(note string) bool {
+			again := seen[note]
+			seen[note] = true
+			return again
+		})
+	}
+	for i := range p.Groups {
+		once(&p.Groups[i].Table)
+	}
+	for i := range p.Sections {
+		once(&p.Sections[i].Table)
+	}
+}
+
 func (p *page) fill(runs []*result.Run, at []int) {
 	many := len(result.EachSeed(runs)) > 1
 	chosen := func(g *group, rows []*row) []part {
 		if len(at) == 0 {
 			return nil
 		}
-		return []part{{ID: "lengths", Title: "Other list lengths", Tables: []tableView{view(cutoffTable(g, rows, at))}}}
+		t := view(cutoffTable(g, rows, at))
+		t.Dense = len(t.Head) > 7 // eight numbers with deviations fit the page
+		return []part{{ID: "lengths", Title: "Other list lengths", Tables: []tableView{t}}}
 	}
+	p.Top = protocolParts(groups(runs))
 	for _, g := range groups(runs) {
+		p.Rows += len(g.rows)
 		if many {
 			g.letter()
 			t := overview(g)
@@ -169,12 +201,12 @@ func (p *page) fill(runs []*result.Run, at []int) {
 			})
 		}
 		for _, r := range g.rows {
-			for _, run := range r.runs {
+			for k, run := range r.runs {
 				s := runSection(g, &row{label: r.label, mark: r.mark, runs: []*result.Run{run}, of: len(r.runs)})
 				if !many {
 					s.Parts = append(chosen(g, []*row{r}), s.Parts...)
 				}
-				s.ID = fmt.Sprintf("run-%d", len(p.Sections)+1)
+				s.ID, s.Folded = fmt.Sprintf("run-%d", len(p.Sections)+1), k > 0
 				for i := range s.Parts {
 					s.Parts[i].ID = s.ID + "-" + s.Parts[i].ID
 				}
