@@ -72,7 +72,7 @@ func (c *Coordinator) newDashboard(open bool, intro *DashboardIntro,
 	signIn func(*http.Request, string) (rpc.Operator, error),
 ) *dashboard.Dashboard {
 	d := dashboard.New(dashboard.Options{
-		Source: &dashboardSource{c: c}, Open: open, Intro: intro,
+		Source: &dashboardSource{c: c, demo: intro != nil}, Open: open, Intro: intro,
 		SignIn: func(r *http.Request, token string) (dashboard.Operator, error) {
 			o, err := signIn(r, token)
 			return dashboard.Operator(o), err
@@ -99,7 +99,8 @@ func forPeople(err error) error {
 
 // dashboardSource is what the dashboard shows and does.
 type dashboardSource struct {
-	c *Coordinator
+	c    *Coordinator
+	demo bool
 
 	mu      sync.Mutex
 	history []dashboard.Version // of the newest version
@@ -176,6 +177,7 @@ func (d *dashboardSource) Snapshot() dashboard.Snapshot {
 	s := c.Status()
 	out := dashboard.Snapshot{
 		Time: c.now(), Name: s.Name, State: string(s.State), Message: s.Message, Paused: s.Paused,
+		Demo:    d.demo,
 		Quality: dashboard.Quality{Missed: s.EvaluationMissed},
 	}
 	began, before := c.admin.rounds.open()

@@ -83,7 +83,8 @@ func (a *app) playPages(ctx context.Context, f *playFlags) error {
 	}
 	if f.stay && ctx.Err() == nil {
 		a.progress("all rounds are done; the pages stay until you press Ctrl-C")
-		if err := fed.Stay(ctx); err != nil {
+		again := func(run int) { a.progress("a browser takes part: run %d begins, from the newest model", run) }
+		if err := fed.Stay(ctx, again); err != nil {
 			return err
 		}
 	}
@@ -134,11 +135,14 @@ func (f *playFlags) federation() (cfg play.Config, err error) {
 		return cfg, err
 	}
 	spec.FitToDevices(f.devices)
-	// A browser that joins may be slow: rounds do not wait for the last devices. They wait for long if the machine is
-	// busy.
+	// A visitor may close the tab in the middle of a round: then a step lasts half a deadline. If nobody watches, the
+	// deadline is long, for busy machines.
 	serve := serveFlags{
-		name: "tacit play", devices: f.devices, goal: 0.95, minShare: 0.5, deadline: time.Minute, runs: 1, evalEvery: 1,
+		name: "tacit play", devices: f.devices, goal: 1, minShare: 0.5, deadline: time.Minute, runs: 1, evalEvery: 1,
 		groupSize: playGroup,
+	}
+	if f.stay {
+		serve.deadline = 12 * time.Second
 	}
 	cfg.Settings, cfg.Items = coordinatorSettings(spec, &serve), catalogueOf(cfg.Split.Source)
 	return cfg, cfg.Settings.Check()

@@ -65,7 +65,9 @@ func Start(cfg Config) (_ *Federation, err error) {
 	f.coordinator, err = coordinator.Open(coordinator.Options{
 		Dir: cfg.Dir, Event: cfg.Event, Warn: cfg.Warn, Features: cfg.Settings.Features,
 		// Devices in the same process may come often: a person waits.
-		CheckIns: coordinator.CheckIns{MinInterval: 500 * time.Millisecond, IdleInterval: 2 * time.Second},
+		CheckIns: coordinator.CheckIns{
+			MinInterval: 500 * time.Millisecond, IdleInterval: 2 * time.Second, MaxInterval: maxInterval,
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -198,15 +200,44 @@ func (f *Federation) Wait(ctx context.Context) error {
 	}
 }
 
-// Stay waits until ctx ends or a part of the federation fails.
-func (f *Federation) Stay(ctx context.Context) error {
-	select {
-	case err := <-f.failed:
-		return err
-	case <-ctx.Done():
-		return nil
+// Stay waits until ctx ends or a part of the federation fails. If a visitor's device is there after the last round,
+// another run begins, from the newest model, so that late visitors take part too. Stay then calls again with the
+// number of the run.
+func (f *Federation) Stay(ctx context.Context, again func(run int)) error {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-f.failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			s := f.coordinator.Status()
+			if !s.State.Over() || !f.visited(now) {
+				continue
+			}
+			if err := f.coordinator.BeginNext(); err != nil {
+				return err
+			}
+			again(s.RunNumber + 1)
+		}
 	}
 }
+
+// visited reports whether a device that is not simulated checked in lately. Its ID follows those of the simulated
+// ones.
+func (f *Federation) visited(now time.Time) bool {
+	for _, d := range f.coordinator.Devices(uint32(f.cfg.Settings.Devices), 100).Devices {
+		if d.LastSeen != nil && now.Sub(*d.LastSeen) < 2*maxInterval {
+			return true
+		}
+	}
+	return false
+}
+
+// maxInterval is the longest time between two check-ins of a device.
+const maxInterval = 5 * time.Second
 
 // Close ends the devices, the pages and the coordinator. It may be called twice.
 func (f *Federation) Close() {

@@ -26,7 +26,7 @@ type LeakRow struct {
 	Honest float64 `json:"deployed_hr@10"`
 }
 
-// Report is what a federation did. It has no data of users.
+// Report is what a federation did. It has no data of users. Its rounds count through all runs.
 type Report struct {
 	Name        string                   `json:"name"`
 	Leak        *Leak                    `json:"leak,omitempty"`
@@ -48,11 +48,16 @@ type Report struct {
 // Report returns what the federation did so far.
 func (f *Federation) Report() *Report {
 	s := f.coordinator.Status()
+	before := (s.RunNumber - 1) * s.Rounds // rounds of the runs before the newest, which have as many
 	r := &Report{
 		Name: s.Name, Method: s.Method, Devices: f.cfg.Settings.Devices,
 		Others: max(0, s.Enrolled-f.cfg.Settings.Devices),
-		Items:  s.Items, Round: s.Round, Rounds: s.Rounds, Masked: s.Masked, Evaluations: s.Evaluations,
+		Items:  s.Items, Round: before + s.Round, Rounds: before + s.Rounds, Masked: s.Masked,
 		Missed: s.EvaluationMissed, Seconds: time.Since(f.began).Seconds(),
+	}
+	for _, e := range s.Evaluations {
+		e.Round += (e.Run - 1) * s.Rounds
+		r.Evaluations = append(r.Evaluations, e)
 	}
 	for _, x := range f.coordinator.Rounds() {
 		r.Received += x.Received

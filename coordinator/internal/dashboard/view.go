@@ -9,6 +9,7 @@ type Snapshot struct {
 	State   string // as the admin API names it
 	Message string
 	Paused  bool
+	Demo    bool // a demonstration, to which nobody can sign in
 	Run     Run
 	Open    *OpenRound // the round or evaluation in progress; nil between rounds
 	Rounds  []Round    // the oldest first
