@@ -109,9 +109,9 @@ func boardNotes(b *result.Leaderboard) []string {
 			"that are complete only then; mean ± standard deviation over the seeds. Sampled metrics rank 1 " +
 			"held-out item " +
 			"among 99 others, full metrics rank it among the catalogue. Tables are sorted by full NDCG@10.",
-		fmt.Sprintf("* marks the best method of a column; ~ marks methods that do not significantly differ from it "+
-			"in a paired Wilcoxon test over users (p < %g after Holm's correction for the whole table), on the seeds "+
-			"that both have. All other methods differ from the best.", notWorseLevel),
+		fmt.Sprintf("The best method of a column is marked *; ~ marks methods that do not significantly differ from "+
+			"it in a paired Wilcoxon test over users (p < %g after Holm's correction for the whole table), on the "+
+			"seeds that both have. All other methods differ from the best.", notWorseLevel),
 		"Few rows: the quarter of the users with the fewest train rows. New users: users held out of training, who " +
 			"get recommendations from their own history, in separate runs; a dash marks methods that cannot " +
 			"serve new " +
