@@ -19,6 +19,7 @@ import (
 	"github.com/tacit-rec/tacit/internal/study/experiment"
 	"github.com/tacit-rec/tacit/internal/study/reference"
 	"github.com/tacit-rec/tacit/internal/study/result"
+	"github.com/tacit-rec/tacit/internal/study/sweep"
 	"github.com/tacit-rec/tacit/methods"
 )
 
@@ -215,6 +216,19 @@ func TestMissingCellsAreListedWithTheirReason(t *testing.T) {
 	var stopped *experiment.Stopped
 	if err := open(t, tiny(t, t.TempDir())).Run(ctx); !errors.As(err, &stopped) {
 		t.Errorf("a stopped board gives %v", err)
+	}
+}
+
+func TestMissingRowsAreGroupedBySeeds(t *testing.T) {
+	cell := func(method string, seed uint64, isNew bool) *Cell {
+		return &Cell{Method: method, Seed: seed, New: isNew, Job: &sweep.Job[*CellResult]{}}
+	}
+	got := listed([]*Cell{
+		cell("a", 1, false), cell("a", 2, false), cell("a", 1, true), cell("b", 1, false), cell("b", 2, false),
+		cell("c", 2, false),
+	})
+	if want := "seeds 1+2 of a, b; seed 1 on new users of a; seed 2 of c"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

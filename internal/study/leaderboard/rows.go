@@ -119,29 +119,46 @@ func (c *Cell) missing() string {
 // longSeconds is the time on one core from which a missing cell is listed with its time.
 const longSeconds = 100
 
-// listed names cells: rows with their seeds, and with minutes on one core if these are the reason
-// that they are missing.
+// listed names cells: rows grouped by the seeds that they lack, and minutes on one core if these are
+// the reason that they are missing.
 func listed(cells []*Cell) string {
-	var order []string
-	seeds := map[string][]string{}
+	type missingRow struct {
+		name  string
+		isNew bool
+	}
+	var rows []missingRow
+	seeds := map[missingRow]string{}
 	for _, c := range cells {
-		name := c.Method
+		r := missingRow{c.Method, c.New}
 		if c.Reference {
-			name += " (reference)"
+			r.name += " (reference)"
 		}
-		if c.New {
-			name += " on new users"
+		if seeds[r] == "" {
+			rows = append(rows, r)
+			seeds[r] = fmt.Sprint(c.Seed)
+		} else {
+			seeds[r] += fmt.Sprint("+", c.Seed)
 		}
-		if seeds[name] == nil {
-			order = append(order, name)
-		}
-		seeds[name] = append(seeds[name], fmt.Sprint(c.Seed))
 	}
-	var out []string
-	for _, name := range order {
-		out = append(out, name+" "+strings.Join(seeds[name], "+"))
+	var groups []string
+	names := map[string][]string{}
+	for _, r := range rows {
+		group := "seed " + seeds[r]
+		if strings.Contains(seeds[r], "+") {
+			group = "seeds " + seeds[r]
+		}
+		if r.isNew {
+			group += " on new users"
+		}
+		if names[group] == nil {
+			groups = append(groups, group)
+		}
+		names[group] = append(names[group], r.name)
 	}
-	text := "seeds of " + strings.Join(out, ", ")
+	for x, group := range groups {
+		groups[x] = group + " of " + strings.Join(names[group], ", ")
+	}
+	text := strings.Join(groups, "; ")
 	most := slices.MaxFunc(cells, func(a, b *Cell) int { return cmp.Compare(a.Cost, b.Cost) })
 	if most.Cost >= longSeconds && most.Skip == "" {
 		text += fmt.Sprintf(" (up to about %.0f min each on one core, for %s)", most.Cost/60, most.Method)
