@@ -8,6 +8,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -215,16 +216,25 @@ func (d *Dashboard) act(path, done string) func(http.ResponseWriter, *http.Reque
 func formArgs(path string, r *http.Request) (any, error) {
 	switch path {
 	case "rollback":
-		n, err := parse(r.PostForm.Get("version"))
+		n, err := required(r, "version")
 		return map[string]uint64{"version": n}, err
 	case "devices/readmit":
-		n, err := parse(r.PostForm.Get("device_id"))
+		n, err := required(r, "device_id")
 		if n >= 1<<32 {
 			err = errors.New("device IDs are below 4294967296")
 		}
 		return map[string]uint64{"device_id": n}, err
 	}
 	return struct{}{}, nil
+}
+
+// required reads a number that a form must have: without it, a form would act on number 0.
+func required(r *http.Request, name string) (uint64, error) {
+	text := r.PostForm.Get(name)
+	if text == "" {
+		return 0, fmt.Errorf("the form has no %s; reload the page, and try again", name)
+	}
+	return parse(text)
 }
 
 // Close ends all streams of events.

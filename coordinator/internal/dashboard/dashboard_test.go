@@ -294,6 +294,13 @@ func TestChangesRequireTheTokenOfTheForm(t *testing.T) {
 			t.Errorf("calls are %q, want %q", s.made(), want)
 		}
 	}
+	before := s.made()
+	for _, path := range []string{"rollback", "readmit"} { // otherwise version 0 or device 0
+		s.do("/dashboard/"+path, url.Values{"form_token": {form}})
+		if body := s.do("/dashboard/", nil).Body.String(); s.made() != before || !strings.Contains(body, "has no ") {
+			t.Errorf("%s without a number: calls are %q", path, s.made())
+		}
+	}
 	s.fails = errors.New("mechanism=tree cannot be rolled back <b>")
 	s.do("/dashboard/rollback", url.Values{"form_token": {form}, "version": {"16"}})
 	if body := s.do("/dashboard/", nil).Body.String(); !strings.Contains(body, "cannot be rolled back &lt;b&gt;") {
