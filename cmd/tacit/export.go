@@ -241,7 +241,7 @@ func (e *export) writeMetrics(dir string) error {
 		{Name: "seed", Kind: parquet.Int},
 		{Name: "round", Kind: parquet.Int},
 		{Name: "name", Kind: parquet.Text},
-		{Name: "value", Kind: parquet.Float},
+		{Name: "value", Kind: parquet.Double},
 	}
 	if e.as == "parquet" {
 		return e.file("metrics.parquet", len(all), len(columns), func(w io.Writer) error {
@@ -250,7 +250,7 @@ func (e *export) writeMetrics(dir string) error {
 				t.Int(0, int64(m.Seed))
 				t.Int(1, int64(m.Round))
 				t.Text(2, m.Name)
-				t.Float(3, float32(m.Value))
+				t.Double(3, m.Value)
 				if err := t.EndRow(); err != nil {
 					return err
 				}

@@ -235,8 +235,8 @@ func sameAsCSV(t *testing.T, dir, name string, columns int) {
 			t.Fatalf("%s: row %d: %v", name, i, err)
 		}
 		for k, cell := range line {
-			x, wrong := strconv.ParseFloat(cell, 32)
-			y, _ := strconv.ParseFloat(string(fields[k]), 32)
+			x, wrong := strconv.ParseFloat(cell, 64)
+			y, _ := strconv.ParseFloat(string(fields[k]), 64)
 			if cell != string(fields[k]) && (wrong != nil || x != y) {
 				t.Fatalf("%s: row %d, column %s is %q, in the CSV file %q", name, i, lines[0][k], fields[k], cell)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 )
 
 // Kind is the type of a column to write.
@@ -12,14 +13,15 @@ type Kind uint8
 
 // The kinds of columns. Values are never missing.
 const (
-	Text  Kind = iota // UTF-8
-	Float             // 32 bits
-	Int               // 64 bits
+	Text   Kind = iota // UTF-8
+	Float              // 32 bits
+	Double             // 64 bits
+	Int                // 64 bits
 )
 
 // Types and encodings of the format, as far as the writer uses them.
 const (
-	typeInt64, typeFloat, typeByteArray = 2, 4, 6
+	typeInt64, typeFloat, typeDouble, typeByteArray = 2, 4, 5, 6
 
 	encodingPlain, encodingRLE = 0, 3
 )
@@ -81,8 +83,10 @@ func (w *Writer) set(column int, kind Kind, value []byte) {
 	w.held += len(value)
 }
 
-// Text sets a column of the current row.
+// Text sets a column of the current row. Bytes that are not UTF-8 become U+FFFD, because readers reject a file with
+// them.
 func (w *Writer) Text(column int, s string) {
+	s = strings.ToValidUTF8(s, "\uFFFD")
 	w.set(column, Text, append(binary.LittleEndian.AppendUint32(nil, uint32(len(s))), s...))
 }
 
@@ -91,6 +95,13 @@ func (w *Writer) Float(column int, x float32) {
 	var b [4]byte
 	binary.LittleEndian.PutUint32(b[:], math.Float32bits(x))
 	w.set(column, Float, b[:])
+}
+
+// Double sets a column of the current row.
+func (w *Writer) Double(column int, x float64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], math.Float64bits(x))
+	w.set(column, Double, b[:])
 }
 
 // Int sets a column of the current row.
@@ -163,7 +174,7 @@ func (w *Writer) flush() {
 }
 
 func (c *writtenColumn) physical() int {
-	return map[Kind]int{Text: typeByteArray, Float: typeFloat, Int: typeInt64}[c.kind]
+	return map[Kind]int{Text: typeByteArray, Float: typeFloat, Double: typeDouble, Int: typeInt64}[c.kind]
 }
 
 // Close writes the rest of the file and its metadata. It does not close the underlying writer.

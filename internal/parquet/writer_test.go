@@ -60,6 +60,28 @@ func TestWrittenFilesAreReadBack(t *testing.T) {
 	}
 }
 
+// Counts of bytes exceed what 32 bits of a float hold, and data sets have titles in other encodings than UTF-8.
+func TestDoublesAreExactAndTextsAreUTF8(t *testing.T) {
+	var b bytes.Buffer
+	w := NewWriter(&b, Column{"bytes", Double}, Column{"title", Text})
+	w.Double(0, 123456789)
+	w.Text(1, "Am\xe9lie")
+	if err := w.EndRow(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, err := f.Next()
+	if err != nil || string(fields[0]) != "123456789" || string(fields[1]) != "Am\uFFFDlie" {
+		t.Errorf("the row is %q, %v", fields, err)
+	}
+}
+
 // Lists of Thrift with 15 elements or more have another header.
 func TestManyColumnsAreReadBack(t *testing.T) {
 	var columns []Column
