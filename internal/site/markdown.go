@@ -198,19 +198,22 @@ func (p *page) resolve(files fs.FS, dest string) string {
 		p.links = append(p.links, link{p.Source, p.Source, fragment})
 		return dest
 	}
+	if fragment != "" {
+		fragment = "#" + fragment
+	}
 	to := path.Join(path.Dir(p.Source), file)
-	if outside, ok := strings.CutPrefix(to, "../"); ok {
-		return repository + strings.TrimLeft(outside, "./")
+	if strings.HasPrefix(to, "../") {
+		for strings.HasPrefix(to, "../") {
+			to = to[len("../"):]
+		}
+		return repository + to + fragment
 	}
 	if info, err := fs.Stat(files, to); err == nil && info.IsDir() {
 		to = path.Join(to, "README.md")
 	}
-	p.links = append(p.links, link{p.Source, to, fragment})
+	p.links = append(p.links, link{p.Source, to, strings.TrimPrefix(fragment, "#")})
 	if path.Ext(to) == ".md" {
 		to = urlOf(to)
-	}
-	if fragment != "" {
-		fragment = "#" + fragment
 	}
 	return rootOf(p.URL) + to + fragment
 }

@@ -69,6 +69,26 @@ func TestEveryLinkOfTheSiteLeadsSomewhere(t *testing.T) {
 	}
 }
 
+// Files outside of the documentation keep their names, also those that begin with a dot, and their anchors.
+func TestLinksOutOfTheDocumentationLeadToTheRepository(t *testing.T) {
+	s, err := New(fstest.MapFS{
+		"a.md":     {Data: []byte("# A\n\n[x](../.github/ci.yml) [y](../CONTRIBUTING.md#tests)")},
+		"sub/b.md": {Data: []byte("# B\n\n[x](../../.gitignore)")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, wants := range map[string][]string{
+		"a.html": {".github/ci.yml", "CONTRIBUTING.md#tests"}, "sub/b.html": {".gitignore"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(string(s.files[file]), `href="`+repository+want+`"`) {
+				t.Errorf("%s has no link to %s in the repository", file, want)
+			}
+		}
+	}
+}
+
 func TestDeadLinksAreAnError(t *testing.T) {
 	for text, want := range map[string]string{
 		"# A\n\n[x](gone.md)":              "a.md links to gone.md, which does not exist",
