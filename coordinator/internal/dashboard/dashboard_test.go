@@ -347,6 +347,32 @@ func TestOpenPagesAnswerToLoopbackNamesOnly(t *testing.T) {
 	}
 }
 
+// A demonstration says what it shows, escaped, and offers no sign-in and no advice for operators.
+func TestADemonstrationHasAnIntro(t *testing.T) {
+	const advice = "tacit admin begin"
+	s := newSite(t, true)
+	s.fake.set(func(x *Snapshot) { x.State = "finished" })
+	if text := s.do("/dashboard/", nil).Body.String(); !strings.Contains(text, advice) ||
+		!strings.Contains(text, `/sign-in"`) || strings.Contains(text, "h-intro") {
+		t.Error("a page without an intro lacks the advice or the link to sign in, or has an intro")
+	}
+	s = newSite(t, true)
+	s.fake.set(func(x *Snapshot) { x.State, x.Demo = "finished", true })
+	s.d.opt.Intro = &Intro{
+		Title: hostile, Lines: []string{hostile}, Facts: [][2]string{{hostile, hostile}}, Note: hostile,
+		Link: "javascript:alert(1)", LinkText: hostile,
+	}
+	text := s.do("/dashboard/", nil).Body.String()
+	for _, bad := range []string{"<script>alert", "<img src=x", `"javascript:`, advice, `/sign-in"`} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	if !strings.Contains(text, "h-intro") {
+		t.Error("the page has no intro")
+	}
+}
+
 func TestTextsAreEscaped(t *testing.T) {
 	s := newSite(t, true)
 	s.signIn("secret")
