@@ -23,7 +23,7 @@ accountant. Every epsilon that Tacit prints comes with all of them.`
 func (a *app) privacyCmd() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "privacy", Short: "Plan and compute differential privacy",
-		Long: privacyLong, Example: "  tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 " +
+		Long: privacyLong, Example: "  tacit privacy plan --target-epsilon 8 --users 100000 --cohort poisson:0.01 " +
 			"--rounds 500\n  tacit privacy keys",
 	}, a.planCmd(), a.keysCmd(), a.spendCmd(), a.tablesCmd())
 }

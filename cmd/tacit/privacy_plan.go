@@ -25,7 +25,7 @@ const planDetails = `
 With -m and -d, the number of users and the size of an update come from the method and the data, and
 --rounds and --cohort default to the method's. No formula predicts accuracy: it has to be measured.`
 
-const planExample = `  tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500
+const planExample = `  tacit privacy plan --target-epsilon 8 --users 100000 --cohort poisson:0.01 --rounds 500
   tacit privacy plan --target-epsilon 8 --cohort poisson:0.1 --rounds 20 -m fedmf -d ml-100k
   tacit privacy plan --target-epsilon 3 --cohort all --rounds 5 -m fedmf -d ml-100k --quick
   tacit privacy plan --target-epsilon 8 --users 100000 --cohort cycle:1000 --rounds 200 --mechanism tree`
@@ -97,7 +97,7 @@ func (p *planFlags) config(c *cobra.Command, words []string) (privacycost.PlanCo
 		Rounds: p.rounds, Users: p.users, Numbers: p.numbers, DataDir: p.dataDir,
 		Jobs: p.jobs, Quick: p.quick,
 	}
-	const example = "example: tacit privacy plan --target-epsilon 8 --users 1000000 --cohort poisson:0.01 --rounds 500"
+	const example = "example: tacit privacy plan --target-epsilon 8 --users 100000 --cohort poisson:0.01 --rounds 500"
 	both := p.method != "" && p.data != ""
 	for _, name := range []string{"target-epsilon", "rounds"} {
 		if !c.Flags().Changed(name) && (name != "rounds" || !both) {
