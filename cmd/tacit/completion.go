@@ -401,7 +401,7 @@ func completeFolders(marks []string) completer {
 }
 
 // nearestFolder returns the hint for a folder that does not hold what it should: a folder of a similar name that does,
-// beside it, or otherwise the hint of the caller.
+// beside it, or otherwise the hint of the caller. A folder that holds what it should and is corrupt has no other name.
 func nearestFolder(path string, marks []string, otherwise string) string {
 	dir, name := filepath.Split(filepath.Clean(path))
 	entries, _ := os.ReadDir(filepath.Join(dir, "."))
@@ -412,7 +412,7 @@ func nearestFolder(path string, marks []string, otherwise string) string {
 			names = append(names, e.Name())
 		}
 	}
-	if near := param.Nearest(name, names); near != "" {
+	if near := param.Nearest(name, names); near != "" && !slices.Contains(names, name) {
 		return "did you mean " + dir + near + "?"
 	}
 	return otherwise

@@ -207,6 +207,23 @@ func TestExportWritesMetricsForTrackers(t *testing.T) {
 	}
 }
 
+// The hint for a corrupt run folder does not suggest the same folder.
+func TestACorruptRunFolderIsNotSuggested(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "result.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"export --only metrics --run ", "report ", "compare "} {
+		code, _, errs := tacit(strings.Fields(command + dir)...)
+		if code != exitInput || strings.Contains(errs, "did you mean") {
+			t.Errorf("%s: exit %d, %s", command, code, errs)
+		}
+	}
+}
+
 // sameAsCSV checks that the Parquet file of an export has the cells of the CSV file.
 func sameAsCSV(t *testing.T, dir, name string, columns int) {
 	t.Helper()
