@@ -178,18 +178,26 @@ func referencesIntro(g *group) string {
 		return s + "The memoriser has no model: it counts how often an item was drawn as a training negative. Its " +
 			"metrics show how much of the result the leak alone explains."
 	}
-	return s + "A method below popularity or local-only training learned nothing from the federation. The memoriser " +
-		"has no model: it counts how often an item was drawn as a training negative. This protocol does not leak, so " +
-		"it is at chance level."
+	s += "A method below popularity or local-only training learned nothing from the federation. The memoriser " +
+		"has no model: it counts how often an item was drawn as a training negative. "
+	if g.repeats {
+		return s + "The data repeats pairs, so it recognises test items that are also train rows."
+	}
+	return s + "This protocol does not leak, so it is at chance level."
 }
 
 // memoriserNote explains the memoriser's row under protocols that do not leak: it is at chance level, which readers
-// could take for a weak baseline or for a bug.
+// could take for a weak baseline or for a bug, unless the data repeats pairs of user and item.
 func memoriserNote(g *group, rows []*row) []string {
 	if g.leaks || len(rowsOfReference("memoriser", rows)) == 0 {
 		return nil
 	}
-	return []string{"The memoriser has no model: it ranks first the items that were drawn least often as training " +
-		"negatives. This protocol does not leak, so the memoriser is close to chance (HR@10 of .10 among 100 " +
+	s := "The memoriser has no model: it ranks first the items that were drawn least often as training negatives. "
+	if g.repeats {
+		return []string{s + "A device never draws its train rows as negatives. The data repeats pairs, so the " +
+			"memoriser recognises test items that are also train rows and exceeds chance (HR@10 of .10 among 100 " +
+			"candidates)."}
+	}
+	return []string{s + "This protocol does not leak, so the memoriser is close to chance (HR@10 of .10 among 100 " +
 		"candidates). It is a control, not a baseline."}
 }

@@ -108,8 +108,11 @@ func TestCaveatsAreShown(t *testing.T) {
 	holds(t, all, false, "but the data repeats")
 	r.Result.DataSettings = map[string]any{"test-file": "test.csv"}
 	holds(t, everywhere(t, r), true, "Remove these rows from one of the files: --dedup works within a file.")
+	holds(t, everywhere(t, r), true, "the memoriser is close to chance")
 	r.Result.TestItemsInTrain = 10 // more than 1%
-	holds(t, everywhere(t, r), true, "does not leak, but the data repeats pairs")
+	all = everywhere(t, r)
+	holds(t, all, true, "does not leak, but the data repeats pairs", "train rows and exceeds chance")
+	holds(t, all, false, "close to chance", "at chance level")
 }
 
 func TestCaveatsNameTheirRowsUnlessAllShareThem(t *testing.T) {
