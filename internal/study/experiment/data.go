@@ -228,7 +228,7 @@ func openFile(path string, named bool) (*os.File, error) {
 	for _, k := range data.KnownSets() {
 		names = append(names, k.Name)
 	}
-	hint := "tacit data list shows the names; -d also takes the path of a file"
+	hint := "tacit data list shows the names; the path of a file is allowed too"
 	if near := param.Nearest(path, append(names, "world")); near != "" {
 		hint = fmt.Sprintf("did you mean %s? %s", near, hint)
 	}
