@@ -211,7 +211,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	for _, words := range []string{
 		"", "run", "play", "reproduce", "tune", "tune save", "methods", "data", "data list",
 		"data fetch", "data describe", "data check", "report", "compare", "privacy", "privacy spend", "privacy tables",
-		"bench", "docs", "docs methods", "docs parity", "doctor", "version", "completion",
+		"bench", "docs", "docs serve", "docs site", "docs methods", "docs parity", "doctor", "version", "completion",
 	} {
 		code, out, _ := tacit(append(strings.Fields(words), "--help")...)
 		if code != 0 || len(out) < 80 {
