@@ -214,6 +214,31 @@ func (d *dashboardSource) Snapshot() dashboard.Snapshot {
 		Lines: s.LedgerLines, LedgerOK: s.LedgerOK,
 	}
 	out.History = d.versions(s.Version)
+	c.mu.Lock()
+	slots := c.plan.Slots
+	c.mu.Unlock()
+	out.Upload = uploadOf(slots)
+	if last := len(out.Rounds) - 1; last >= 0 && !out.Run.Sampled && out.Rounds[last].Reported > 0 {
+		out.Upload.Bytes = out.Rounds[last].Received / int64(out.Rounds[last].Reported)
+	}
+	return out
+}
+
+// uploadOf says what a device sends of the slots, and what it keeps.
+func uploadOf(slots []method.Slot) (out dashboard.Upload) {
+	for i := range slots {
+		switch s := &slots[i]; {
+		case s.Scope == method.Private || s.Scope == method.Ephemeral:
+			out.Kept = append(out.Kept, s.Doc)
+		case s.Scope != method.Shared || s.Upload == method.Broadcast:
+		case s.Upload == method.Delta:
+			out.Sent = append(out.Sent, "change of "+s.Doc)
+		case s.Upload == method.Gradient:
+			out.Sent = append(out.Sent, "gradient of "+s.Doc)
+		default:
+			out.Sent = append(out.Sent, s.Doc)
+		}
+	}
 	return out
 }
 

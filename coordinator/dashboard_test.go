@@ -7,8 +7,11 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tacit-rec/tacit/method"
 )
 
 // operatorPage is an operator's browser without scripts.
@@ -172,5 +175,21 @@ func TestGuessesInTheFormAreLimited(t *testing.T) {
 		if code != http.StatusUnauthorized || !strings.Contains(text, "too many wrong tokens") {
 			t.Errorf("%s: the right token after ten wrong ones: %d %s", name, code, text)
 		}
+	}
+}
+
+func TestTheDashboardSaysWhatLeavesADevice(t *testing.T) {
+	t.Parallel()
+	got := uploadOf([]method.Slot{
+		{Scope: method.Shared, Upload: method.Delta, Doc: "item rows"},
+		{Scope: method.Shared, Upload: method.Broadcast, Doc: "popularity"},
+		{Scope: method.Shared, Upload: method.Sum, Doc: "counts"},
+		{Scope: method.Shared, Upload: method.Gradient, Doc: "weights"},
+		{Scope: method.Private, Doc: "the user's vector"},
+		{Scope: method.Server, Doc: "momentum"},
+	})
+	sent, kept := []string{"change of item rows", "counts", "gradient of weights"}, []string{"the user's vector"}
+	if !slices.Equal(got.Sent, sent) || !slices.Equal(got.Kept, kept) {
+		t.Errorf("sent %q, kept %q; want %q and %q", got.Sent, got.Kept, sent, kept)
 	}
 }

@@ -114,6 +114,7 @@ func full() Snapshot {
 			Enrolled: 100, Active: 90, Excluded: 2, List: []Excluded{{ID: 7, Reason: hostile}, {ID: 9, Reason: "lied"}},
 			Programs: []Program{{Name: hostile, Devices: 90}},
 		},
+		Upload:  Upload{Sent: []string{"change of " + hostile}, Kept: []string{hostile}, Bytes: 1234},
 		Traffic: Traffic{Received: 123456, Sent: 999, Refusals: []Refusal{{Code: "unknown_key", Count: 4}}},
 		History: []Version{{Number: 17, Run: 2, Round: 12, Newest: true}, {Number: 16, Run: 2, Round: 11}},
 	}

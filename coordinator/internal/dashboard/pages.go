@@ -58,7 +58,7 @@ var templates = template.Must(template.New("").Funcs(functions).ParseFS(assets, 
 
 // cardNames are the cards of the overview. Each is a template, and an element of the page with this ID.
 var cardNames = []string{
-	"state", "run", "round", "privacy", "accuracy", "devices", "rounds", "traffic", "history",
+	"state", "run", "round", "privacy", "upload", "accuracy", "devices", "rounds", "traffic", "history",
 }
 
 // cardView is what the template of a card reads.

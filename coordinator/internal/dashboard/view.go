@@ -17,6 +17,7 @@ type Snapshot struct {
 	Privacy Privacy
 	Devices Devices
 	Traffic Traffic
+	Upload  Upload
 	History []Version // the newest first
 }
 
@@ -45,6 +46,13 @@ type Run struct {
 	Masked        bool
 	Deterministic bool
 	Sampled       bool // the cohort is a secret sample: no page shows its size
+}
+
+// Upload says what devices of the newest run send and keep.
+type Upload struct {
+	Sent  []string // the parts of an update, in words
+	Kept  []string // parts of the model that stay on the device; histories always do
+	Bytes int64    // received from each device in the last round, on average; 0 if unknown or secret
 }
 
 // OpenRound is a round in progress.
