@@ -25,6 +25,11 @@ const (
 
 	maxRows  = 1<<31 - 1
 	rowsByte = 64 // rows for each byte of the file; real files have less than one
+
+	// textByte is the largest number of bytes of decoded fields for each byte of the file, beside freeText: a short
+	// file could otherwise repeat one long entry of a dictionary for hours.
+	textByte = 4096
+	freeText = 64 << 20
 )
 
 // Magic is how Parquet files start.
@@ -38,6 +43,7 @@ type File struct {
 	left    int64   // in the current row group
 	group   int     // the next row group
 	fields  [][]byte
+	text    int64 // bytes that Next may still return
 	memory  *memory
 	open    bool  // which columns are used is not known yet
 	failed  error // of a column that is used
@@ -94,7 +100,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	if meta.has(8) {
 		return nil, errors.New("encrypted Parquet files are not supported")
 	}
-	f := &File{memory: &memory{most: maxHeld}}
+	f := &File{memory: &memory{most: maxHeld}, text: freeText + textByte*size}
 	leaves, err := f.schema(meta.list(2))
 	if err != nil {
 		return nil, fmt.Errorf("corrupt Parquet file: %w", err)
@@ -190,6 +196,9 @@ func (f *File) Next() ([][]byte, error) {
 		}
 		var err error
 		if f.fields[i], err = c.field(); err == nil {
+			if f.text -= int64(len(f.fields[i])); f.text < 0 {
+				return nil, fmt.Errorf("column %q: the file repeats values more than any real file; %s", c.name, rewrite)
+			}
 			continue
 		}
 		err = fmt.Errorf("column %q: %w", c.name, err)

@@ -128,3 +128,34 @@ func TestAFailedWriteIsReported(t *testing.T) {
 		}
 	}
 }
+
+// A file cannot make the reader write much more text than its size allows.
+func TestTextIsLimited(t *testing.T) {
+	var b bytes.Buffer
+	w := NewWriter(&b, Column{"name", Text})
+	for range 3 {
+		w.Text(0, "0123456789")
+		if err := w.EndRow(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := int64(freeText + textByte*b.Len()); f.text != want {
+		t.Errorf("the limit is %d, want %d", f.text, want)
+	}
+	f.text = 25
+	for range 2 {
+		if _, err := f.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Next(); err == nil {
+		t.Error("30 bytes of text were read with a limit of 25")
+	}
+}
