@@ -225,9 +225,9 @@ func (a *app) writePlaying(fed *play.Federation, f *playFlags) {
 }
 
 var playNext = []string{
-	" run -d world -o runs/first     # the default method; then open runs/first/report.html",
-	" serve                          # a coordinator for your own devices",
-	" play --no-web                  # the leak in tables: PFedRec with and without it",
+	" run -d world -o runs/first  # the default; see runs/first/report.html",
+	" serve                       # a coordinator for your own devices",
+	" play --no-web               # the leak in tables: PFedRec with and without it",
 }
 
 // writePlayed prints a summary of the federation.
