@@ -226,6 +226,7 @@ export function forgotten() {
   $("search").disabled = $("pause").disabled = $("forget").disabled = true;
   $("count").textContent = "0";
   $("no-picks").hidden = false;
+  $("stored").hidden = true;
   hideProblem();
   $("enrol").hidden = true;
   status("This device was forgotten. Reload the page to start again.");
