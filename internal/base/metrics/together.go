@@ -44,7 +44,7 @@ func Together(own []Rank, k int, ties Ties) (hit, recall, gain float64) {
 	for g := range groups(own, ties) {
 		in := min(max(k-g.from, 0), g.length) // positions of the group that are in the list
 		share := float64(g.items) / float64(g.length)
-		recall += share * float64(in)
+		recall += float64(share * float64(in))
 		for at := g.from; at < g.from+in; at++ {
 			gain += share / math.Log2(float64(at+2))
 		}
