@@ -197,7 +197,7 @@ func (f *File) Next() ([][]byte, error) {
 		var err error
 		if f.fields[i], err = c.field(); err == nil {
 			if f.text -= int64(len(f.fields[i])); f.text < 0 {
-				return nil, fmt.Errorf("column %q: the file repeats values more than any real file; %s", c.name, rewrite)
+				return nil, fmt.Errorf("column %q: the file repeats long values too often; %s", c.name, rewrite)
 			}
 			continue
 		}
