@@ -1,5 +1,5 @@
 // Package web serves the device page: a page on which a visitor picks items, and whose browser takes part in the
-// federation. The page and the wasm program are files in a folder that `make web` builds (docs/adr/0017-browser.md).
+// federation. The page and the wasm program are files in a folder that `make web` builds (docs/adr/0017-pages.md).
 package web
 
 import (
